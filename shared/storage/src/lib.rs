@@ -1,1 +1,16 @@
-//! storage
+//! Where a tier keeps its objects: the `Store` contract with its backends and wrappers, and the watch cache that
+//! answers reads and watches from memory.
+//!
+//! - [`store`]: the contract, etcd's semantics; [`error`]: what can go wrong.
+//! - [`Prefixed`]: a wrapper that is a store itself.
+
+pub mod error;
+pub mod prefixed;
+pub mod store;
+
+pub use error::{Conflict, Error, WriteError};
+pub use prefixed::Prefixed;
+pub use store::{
+    Batch, Change, Entry, Expect, MAX_VALUE_BYTES, Page, ProgressSupport, Range, Revision, Store, Watch, WatchControl,
+    Write,
+};
