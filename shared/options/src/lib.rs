@@ -1,1 +1,2 @@
-//! options
+//! Flag value types and the collector that reports all problems of a command line at once; each crate has its own options.
+mod build_id;
