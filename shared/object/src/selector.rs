@@ -327,7 +327,8 @@ fn check_key(key: &str) -> Result<(), String> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(format!("<nil>: Invalid value: {}: {}", quote(key), errors.join("; ")).replacen("<nil>", "key", 1))
+    // the parser gives the key no path, and Go prints a nil path so
+    Err(format!("<nil>: Invalid value: {}: {}", quote(key), errors.join("; ")))
 }
 
 fn make(key: String, operator: Operator, values: Vec<String>) -> Result<Requirement, String> {
@@ -458,7 +459,12 @@ fn unescape(value: &str) -> Result<String, String> {
                 Some(c) => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
-            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {c}")),
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                ));
+            }
             c => out.push(c),
         }
     }

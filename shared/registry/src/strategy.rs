@@ -1,0 +1,89 @@
+//! What is particular to a kind: the one trait that a kind's code implements, every method with a default.
+//!
+//! Contract: methods are synchronous and pure; they see trees that are normalised and defaulted. `prepare_*` may change
+//! the new object, `validate_*` only reports, and reports everything. What needs another object or must be undone
+//! (address allocation, quota) is a [`Reservation`], taken after validation and committed after the write.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use triptych_object::field::ErrorList;
+use triptych_object::{StatusResult, UserInfo, Value};
+
+/// What a strategy may know of the request besides the objects.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The request's time; one value for all times written by one request.
+    pub now: Timestamp,
+    /// The effective user.
+    pub user: Arc<UserInfo>,
+    /// Empty for cluster-scoped resources.
+    pub namespace: String,
+    /// API version of the request (`v1`, `v2` …); the object is in this version.
+    pub version: String,
+    /// Empty for the resource itself.
+    pub subresource: String,
+    /// Nothing will be stored.
+    pub dry_run: bool,
+}
+
+/// Something taken for an object that is about to be written. Dropped without [`Reservation::commit`], it is released.
+pub trait Reservation: Send {
+    /// The write succeeded.
+    fn commit(self: Box<Self>);
+}
+
+/// One kind's particulars; also used for its subresources that store the kind (status, ephemeralcontainers, resize).
+pub trait Strategy: Send + Sync + 'static {
+    /// Defaults that depend on other fields; runs after table defaults, on every decoded object.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Clears and sets what a client may not decide on create.
+    fn prepare_create(&self, _cx: &Context, _new: &mut Value) {}
+
+    /// Reports everything wrong with a new object.
+    fn validate_create(&self, _cx: &Context, _new: &Value, _errors: &mut ErrorList) {}
+
+    /// Keeps from `old` what an update may not change.
+    fn prepare_update(&self, _cx: &Context, _new: &mut Value, _old: &Value) {}
+
+    /// Reports everything wrong with an update.
+    fn validate_update(&self, _cx: &Context, _new: &Value, _old: &Value, _errors: &mut ErrorList) {}
+
+    /// `Warning` header texts of a create (`old` is `None`) or update.
+    fn warnings(&self, _cx: &Context, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Grace period of a delete in seconds; `None` if the kind has no graceful deletion.
+    fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// The cells of this object's row in a Table, one for each column of the resource.
+    fn cells(&self, _object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
+        None
+    }
+
+    /// Checked before a delete, with the object as stored.
+    fn validate_delete(&self, _cx: &Context, _object: &Value) -> StatusResult<()> {
+        Ok(())
+    }
+
+    /// Takes what the object needs from elsewhere and may write what was taken into `new`.
+    fn reserve<'a>(
+        &'a self,
+        _cx: &'a Context,
+        _new: &'a mut Value,
+        _old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A kind without particulars.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl Strategy for Plain {}
