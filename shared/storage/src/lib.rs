@@ -4,10 +4,12 @@
 //! - [`store`]: the contract, etcd's semantics; [`error`]: what can go wrong.
 //! - [`Prefixed`]: a wrapper that is a store itself.
 
+pub mod cache;
 pub mod error;
 pub mod prefixed;
 pub mod store;
 
+pub use cache::{Decoder, Event, EventKind, FieldPath, Filter, JsonDecoder, Object};
 pub use error::{Conflict, Error, WriteError};
 pub use prefixed::Prefixed;
 pub use store::{
