@@ -132,7 +132,10 @@ impl TryFrom<UpOptions> for Settings {
         let store = if etcd_servers.is_empty() {
             Store::Embedded
         } else {
-            Store::Etcd(etcd_servers)
+            Store::Etcd {
+                servers: etcd_servers,
+                prefix: None,
+            }
         };
         let front = SocketAddr::new(bind_address, secure_port);
         Ok(Self {

@@ -1,14 +1,22 @@
 //! Addresses for the tiers: the front door's is the user's, the inner ones are free ports of the loopback interface that
 //! are kept from one start to the next.
 //!
-//! They are chosen before any tier starts, because each tier needs the others' addresses on its command line.
+//! They are chosen before any tier starts, because each tier needs the others' addresses on its command line. They lie
+//! below the range from which the system gives outgoing connections their ports: a tier that was killed must find its
+//! port free again, however many connections were made meanwhile.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use crate::layout::Layout;
 use crate::tier::{Instance, Tier};
+
+/// Where free ports are looked for.
+const RANGE: std::ops::Range<u16> = 20_000..30_000;
+/// How many ports of the range are tried.
+const ATTEMPTS: u16 = 500;
 
 /// Why there are no addresses.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +41,11 @@ pub fn choose(
     replicas: usize,
 ) -> Result<BTreeMap<Instance, SocketAddr>, PortError> {
     // All listeners are held until every port is chosen, so that no port is chosen twice.
-    let door = TcpListener::bind(front).map_err(|source| PortError::FrontDoor { address: front, source })?;
+    let door = match front.port() {
+        0 => free(front.ip()),
+        _ => TcpListener::bind(front),
+    }
+    .map_err(|source| PortError::FrontDoor { address: front, source })?;
     let mut held = vec![(Tier::Aggregator.first(), door)];
     for tier in Tier::ALL {
         for instance in (0..replicas).map(|replica| Instance { tier, replica }) {
@@ -57,9 +69,29 @@ pub fn choose(
         .map_err(PortError::Free)
 }
 
+/// Two free addresses of the loopback interface.
+pub(crate) fn free_loopback() -> io::Result<[SocketAddr; 2]> {
+    let (a, b) = (free(Ipv4Addr::LOCALHOST.into())?, free(Ipv4Addr::LOCALHOST.into())?);
+    Ok([a.local_addr()?, b.local_addr()?])
+}
+
 fn listen(ip: IpAddr, remembered: Option<u16>) -> io::Result<TcpListener> {
     let kept = remembered.and_then(|port| TcpListener::bind((ip, port)).ok());
-    kept.map_or_else(|| TcpListener::bind((ip, 0)), Ok)
+    kept.map_or_else(|| free(ip), Ok)
+}
+
+/// A free port, looked for from a random place on so that control planes started together rarely meet.
+fn free(ip: IpAddr) -> io::Result<TcpListener> {
+    let start = RandomState::new().hash_one(ip) % u64::from(RANGE.end - RANGE.start);
+    let ports = RANGE.cycle().skip(usize::try_from(start).unwrap_or_default());
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for port in ports.take(ATTEMPTS.into()) {
+        match TcpListener::bind((ip, port)) {
+            Ok(listener) => return Ok(listener),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
 }
 
 fn remembered(layout: &Layout, instance: Instance) -> Option<u16> {

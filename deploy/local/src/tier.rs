@@ -32,8 +32,13 @@ pub struct Instance {
 pub enum Store {
     /// A durable file store per tier, below the data directory.
     Embedded,
-    /// One etcd cluster for all tiers, by its client URLs.
-    Etcd(Vec<String>),
+    /// One etcd cluster for all tiers.
+    Etcd {
+        /// Its client URLs.
+        servers: Vec<String>,
+        /// What all keys begin with, when not `/registry`.
+        prefix: Option<String>,
+    },
 }
 
 /// Everything that the command lines of one control plane depend on.
@@ -137,7 +142,12 @@ impl Wiring {
         self.identity(tier, &mut flags);
         match &self.store {
             Store::Embedded => flags.path("data-dir", self.layout.data(instance)),
-            Store::Etcd(servers) => flags.set("etcd-servers", servers.join(",")),
+            Store::Etcd { servers, prefix } => {
+                flags.set("etcd-servers", servers.join(","));
+                if let Some(prefix) = prefix {
+                    flags.set("etcd-prefix", prefix);
+                }
+            }
         }
         match tier {
             Tier::Aggregator => {

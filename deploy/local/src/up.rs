@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::select_all;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::binaries::{Binaries, BinaryError};
-use crate::client::{ApiClient, ClientError};
 use crate::layout::Layout;
 use crate::options::Settings;
 use crate::pki::{self, PkiError};
 use crate::ports::{self, PortError};
 use crate::process::{self, Process, Program};
+use crate::readiness::{self, NotReady};
 use crate::tier::{Instance, Tier, Wiring};
-use crate::{files, kubeconfig, readiness};
+use crate::{files, kubeconfig};
 
 /// How long the tiers may take to become ready: etcd may still be electing.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -58,9 +58,6 @@ pub enum UpError {
     /// No certificates.
     #[error(transparent)]
     Pki(#[from] PkiError),
-    /// Certificates that cannot be read back.
-    #[error(transparent)]
-    Client(#[from] ClientError),
     /// Signals cannot be received.
     #[error("cannot wait for signals")]
     Signals(#[source] io::Error),
@@ -93,15 +90,8 @@ pub enum UpError {
         lines: String,
     },
     /// Not ready in time.
-    #[error("{instance} is not ready after {} s: {reason} (see {})", START_DEADLINE.as_secs(), log.display())]
-    NotReady {
-        /// The first that is not.
-        instance: Instance,
-        /// What it says.
-        reason: String,
-        /// Its log.
-        log: PathBuf,
-    },
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
 }
 
 /// Runs the control plane until SIGINT or SIGTERM. `build_id` is ours; `since` is when the program was started.
@@ -144,7 +134,7 @@ pub async fn run(settings: Settings, build_id: &str, since: Instant) -> Result<(
         biased;
         () = signals.received() => return { tiers.stop(&mut signals).await; Ok(()) },
         ended = tiers.ended() => return Err(died(layout, ended)),
-        ready = ready(&wiring) => ready?,
+        ready = readiness::all_ready(&wiring, START_DEADLINE) => ready?,
     }
     println!(
         "ready in {:.2} s: export KUBECONFIG={}",
@@ -247,30 +237,6 @@ fn is_tier_of(layout: &Layout, instance: Instance, pid: Pid) -> bool {
     command_line
         .split(|b| *b == 0)
         .any(|argument| argument == flag.as_bytes())
-}
-
-/// Waits until every tier is ready, all asked at once.
-async fn ready(wiring: &Wiring) -> Result<(), UpError> {
-    let client = |instance: Instance| {
-        let url = wiring.address(instance).map(kubeconfig::server_url).unwrap_or_default();
-        ApiClient::administrator(&wiring.layout, &url).map(|client| (instance, client))
-    };
-    let clients = wiring.instances().map(client).collect::<Result<Vec<_>, _>>()?;
-    let all = join_all(clients.iter().map(|(_, client)| readiness::until_ready(client)));
-    if tokio::time::timeout(START_DEADLINE, all).await.is_ok() {
-        return Ok(());
-    }
-    for (instance, client) in clients {
-        if !matches!(client.get("/readyz").await, Ok(answer) if answer.status == http::StatusCode::OK) {
-            let reason = readiness::reason(&client).await;
-            return Err(UpError::NotReady {
-                instance,
-                reason,
-                log: wiring.layout.log(instance),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// SIGINT and SIGTERM.
