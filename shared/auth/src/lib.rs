@@ -7,4 +7,4 @@ pub mod authenticator;
 pub mod authorizer;
 
 pub use authenticator::{Authenticator, Identity};
-pub use authorizer::{Attributes, Authorizer, Decision};
+pub use authorizer::{Attributes, Authorizer, Decision, Reason};
