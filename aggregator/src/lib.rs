@@ -1,1 +1,3 @@
 //! aggregator
+
+pub mod schema;

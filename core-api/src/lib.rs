@@ -1,1 +1,3 @@
 //! core-api
+
+pub mod schema;

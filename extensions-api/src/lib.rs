@@ -1,1 +1,3 @@
 //! extensions-api
+
+pub mod schema;

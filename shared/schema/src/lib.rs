@@ -1,6 +1,10 @@
 //! Schemas of built-in kinds and custom resources: types, and everything that is driven by them.
 //!
-//! [`types`] is the in-memory form, [`resource`] what a resource is and can do.
+//! [`types`] is the in-memory form, [`resource`] what a resource is and can do, [`table`] reads both from what the
+//! compiler made of the schema texts.
 
 pub mod resource;
+pub mod table;
 pub mod types;
+
+pub use table::Table;

@@ -48,6 +48,15 @@ impl Schema {
         }
     }
 
+    /// An empty schema with room for that many types.
+    pub fn with_capacity(types: usize) -> Self {
+        Self {
+            types: Vec::with_capacity(types),
+            names: HashMap::with_capacity(types),
+            ..Self::default()
+        }
+    }
+
     /// Number of types, those of the base included.
     pub fn len(&self) -> usize {
         self.first as usize + self.types.len()
@@ -596,7 +605,7 @@ pub struct Union {
 }
 
 /// Releases (`1.19`) in a kind's life.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lifecycle {
     /// First release.
     pub introduced: Option<Name>,
