@@ -3,6 +3,8 @@
 //! [`types`] is the in-memory form, [`resource`] what a resource is and can do, [`table`] reads both from what the
 //! compiler made of the schema texts.
 
+pub mod go_text;
+pub mod patch;
 pub mod resource;
 pub mod table;
 pub mod types;

@@ -1,0 +1,394 @@
+//! RFC 6902 as kube-apiserver applies it (evanphx/json-patch v4), deviations from the RFC included: negative indices
+//! count from the end, `replace` of an absent member adds it, `test` of an absent member passes for `null`, the text
+//! before the first `/` of a path is ignored.
+//!
+//! A patch that fails is answered with a text that does not say why, so no reasons are kept.
+
+use triptych_object::value::Object;
+use triptych_object::{Status, StatusResult, Value, json};
+
+use super::{Document, Reading, rejected, wrong_type};
+
+/// A JSON patch may have no more operations.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// All copies of one patch together may add no more bytes of JSON.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// A decoded JSON patch.
+#[derive(Clone, Debug)]
+pub struct JsonPatch {
+    operations: Vec<Value>,
+    findings: Vec<String>,
+}
+
+struct Mismatch;
+
+type Outcome<T> = Result<T, Mismatch>;
+
+impl JsonPatch {
+    /// Reads a patch document: 400 for what is no list of operations, 413 for too many.
+    pub fn decode(bytes: &[u8], reading: Reading) -> StatusResult<JsonPatch> {
+        let refuse = |text: String| match reading {
+            Reading::Strict => Status::bad_request(format!("error decoding patch: {text}")),
+            Reading::Lenient => Status::bad_request(text),
+        };
+        let document = Document::read(bytes, reading).map_err(refuse)?;
+        let (list_type, item_type) = match reading {
+            Reading::Strict => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+            Reading::Lenient => ("jsonpatch.Patch", "jsonpatch.Operation"),
+        };
+        let operations = match document.value {
+            Value::Array(operations) => operations,
+            Value::Null => Vec::new(),
+            other => return Err(refuse(wrong_type(&other, list_type))),
+        };
+        let mut findings = Vec::new();
+        for (i, operation) in operations.iter().enumerate() {
+            match operation {
+                Value::Object(members) if reading == Reading::Strict => {
+                    check_members(i, members, &mut findings).map_err(refuse)?;
+                }
+                Value::Object(_) | Value::Null => {}
+                other => return Err(refuse(wrong_type(other, item_type))),
+            }
+        }
+        findings.extend(document.findings);
+        findings
+            .iter_mut()
+            .for_each(|finding| finding.insert_str(0, "json patch "));
+        if operations.len() > MAX_OPERATIONS {
+            return Err(Status::too_large(format!(
+                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                operations.len()
+            )));
+        }
+        Ok(JsonPatch { operations, findings })
+    }
+
+    /// Strict-decoding errors: `json patch unknown field "[0].extra"`.
+    pub fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    /// Changes `document`; on failure (422) it is left half-changed.
+    pub fn apply(&self, document: &mut Value) -> StatusResult<()> {
+        let mut copied = 0;
+        for operation in &self.operations {
+            apply_one(document, operation, &mut copied).map_err(|Mismatch| rejected())?;
+        }
+        Ok(())
+    }
+}
+
+/// What strict decoding of one operation finds; an error for a member of the wrong type.
+fn check_members(index: usize, members: &Object, findings: &mut Vec<String>) -> Result<(), String> {
+    for (name, value) in members.iter() {
+        match (name, value) {
+            ("op" | "path" | "from", Value::String(_) | Value::Null) | ("value", _) => {}
+            ("op" | "path" | "from", other) => {
+                return Err(format!(
+                    "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
+                    other.type_name()
+                ));
+            }
+            _ => findings.push(format!("unknown field \"[{index}].{name}\"")),
+        }
+    }
+    Ok(())
+}
+
+fn apply_one(document: &mut Value, operation: &Value, copied: &mut usize) -> Outcome<()> {
+    let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Mismatch);
+    let value = || operation.get("value").cloned().unwrap_or_default();
+    match text("op")? {
+        "add" => Place::find(document, text("path")?)?.add(value()),
+        "remove" => Place::find(document, text("path")?)?.remove().map(drop),
+        "replace" => match text("path")? {
+            "" => match value() {
+                whole @ (Value::Object(_) | Value::Array(_)) => {
+                    *document = whole;
+                    Ok(())
+                }
+                _ => Err(Mismatch),
+            },
+            path => Place::find(document, path)?.replace(value()),
+        },
+        "move" => {
+            let moved = Place::find(document, text("from")?)?.remove()?;
+            Place::find(document, text("path")?)?.add(moved)
+        }
+        "copy" => {
+            let source = Place::find(document, text("from")?)?
+                .get()?
+                .cloned()
+                .unwrap_or_default();
+            let target = Place::find(document, text("path")?)?;
+            if !source.is_null() {
+                *copied += json::to_vec(&source).len();
+            }
+            if *copied > MAX_COPIED_BYTES {
+                return Err(Mismatch);
+            }
+            target.add(source)
+        }
+        "test" => {
+            let path = text("path")?;
+            let expected = operation.get("value").unwrap_or(&Value::Null);
+            let found = match path {
+                "" => Some(&*document),
+                path => Place::find(document, path)?.get()?,
+            };
+            if found.unwrap_or(&Value::Null) == expected {
+                Ok(())
+            } else {
+                Err(Mismatch)
+            }
+        }
+        _ => Err(Mismatch),
+    }
+}
+
+/// Where a path points to: a container and the last part of the path.
+enum Place<'a> {
+    Member(&'a mut Object, String),
+    Item(&'a mut Vec<Value>, String),
+}
+
+impl<'a> Place<'a> {
+    fn find(document: &'a mut Value, path: &str) -> Outcome<Place<'a>> {
+        let mut parts = path.split('/').skip(1).map(unescape);
+        let mut last = parts.next().ok_or(Mismatch)?;
+        let mut here = document;
+        for part in parts {
+            here = match here {
+                Value::Object(map) => map.get_mut(&last).ok_or(Mismatch)?,
+                Value::Array(items) => {
+                    let at = index(&last, items.len())?;
+                    &mut items[at]
+                }
+                _ => return Err(Mismatch),
+            };
+            last = part;
+        }
+        match here {
+            Value::Object(map) => Ok(Place::Member(map, last)),
+            Value::Array(items) => Ok(Place::Item(items, last)),
+            _ => Err(Mismatch),
+        }
+    }
+
+    fn get(self) -> Outcome<Option<&'a Value>> {
+        match self {
+            Place::Member(map, key) => Ok(map.get(&key)),
+            Place::Item(items, key) => {
+                let at = index(&key, items.len())?;
+                Ok(Some(&items[at]))
+            }
+        }
+    }
+
+    fn add(self, value: Value) -> Outcome<()> {
+        match self {
+            Place::Member(map, key) => {
+                map.insert(key, value);
+            }
+            Place::Item(items, key) if key == "-" => items.push(value),
+            Place::Item(items, key) => {
+                let at = index(&key, items.len() + 1)?;
+                items.insert(at, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(self, value: Value) -> Outcome<()> {
+        match self {
+            Place::Member(map, key) => {
+                map.insert(key, value);
+            }
+            Place::Item(items, key) => {
+                let at = index(&key, items.len())?;
+                items[at] = value;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(self) -> Outcome<Value> {
+        match self {
+            Place::Member(map, key) => map.remove(&key).ok_or(Mismatch),
+            Place::Item(items, key) => {
+                let at = index(&key, items.len())?;
+                Ok(items.remove(at))
+            }
+        }
+    }
+}
+
+/// Go's `strconv.Atoi`, then: a negative index counts from the end of `length`.
+fn index(text: &str, length: usize) -> Outcome<usize> {
+    let n: i64 = text.parse().map_err(|_| Mismatch)?;
+    let length = length as i64;
+    let at = if n < 0 { n + length } else { n };
+    if (0..length).contains(&at) {
+        Ok(at as usize)
+    } else {
+        Err(Mismatch)
+    }
+}
+
+fn unescape(part: &str) -> String {
+    if part.contains('~') {
+        part.replace("~1", "/").replace("~0", "~")
+    } else {
+        part.to_owned()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn run(document: &str, patch: &str) -> Option<String> {
+        let mut document = json::from_slice(document.as_bytes()).unwrap();
+        let patch = JsonPatch::decode(patch.as_bytes(), Reading::Strict).unwrap();
+        patch.apply(&mut document).ok().map(|()| json::to_string(&document))
+    }
+
+    fn one(document: &str, operation: &str) -> Option<String> {
+        run(document, &format!("[{operation}]"))
+    }
+
+    #[test]
+    fn members_and_items_are_added_replaced_and_removed() {
+        let doc = r#"{"a":{"k":"v"},"l":[1,2]}"#;
+        let cases = [
+            (
+                r#"{"op":"add","path":"/a/n","value":1}"#,
+                Some(r#"{"a":{"k":"v","n":1},"l":[1,2]}"#),
+            ),
+            (
+                r#"{"op":"add","path":"/a/n"}"#,
+                Some(r#"{"a":{"k":"v","n":null},"l":[1,2]}"#),
+            ),
+            (
+                r#"{"op":"replace","path":"/a/absent","value":1}"#,
+                Some(r#"{"a":{"k":"v","absent":1},"l":[1,2]}"#),
+            ),
+            (r#"{"op":"remove","path":"/a/absent"}"#, None),
+            (r#"{"op":"add","path":"/b/c","value":1}"#, None),
+            (
+                r#"{"op":"add","path":"/l/-","value":3}"#,
+                Some(r#"{"a":{"k":"v"},"l":[1,2,3]}"#),
+            ),
+            (
+                r#"{"op":"add","path":"/l/2","value":3}"#,
+                Some(r#"{"a":{"k":"v"},"l":[1,2,3]}"#),
+            ),
+            (r#"{"op":"add","path":"/l/3","value":3}"#, None),
+            (
+                r#"{"op":"add","path":"/l/-1","value":3}"#,
+                Some(r#"{"a":{"k":"v"},"l":[1,2,3]}"#),
+            ),
+            (
+                r#"{"op":"add","path":"/l/-3","value":3}"#,
+                Some(r#"{"a":{"k":"v"},"l":[3,1,2]}"#),
+            ),
+            (
+                r#"{"op":"add","path":"/l/01","value":3}"#,
+                Some(r#"{"a":{"k":"v"},"l":[1,3,2]}"#),
+            ),
+            (r#"{"op":"remove","path":"/l/-1"}"#, Some(r#"{"a":{"k":"v"},"l":[1]}"#)),
+            (r#"{"op":"remove","path":"/l/-"}"#, None),
+            (r#"{"op":"replace","path":"/l/2","value":1}"#, None),
+            (r#"{"op":"add","path":"","value":{}}"#, None),
+            (r#"{"op":"replace","path":"","value":{"x":1}}"#, Some(r#"{"x":1}"#)),
+            (
+                r#"{"op":"move","from":"/l/1","path":"/l/0"}"#,
+                Some(r#"{"a":{"k":"v"},"l":[2,1]}"#),
+            ),
+            (
+                r#"{"op":"copy","from":"/a","path":"/b"}"#,
+                Some(r#"{"a":{"k":"v"},"l":[1,2],"b":{"k":"v"}}"#),
+            ),
+            (r#"{"op":"odd","path":"/b"}"#, None),
+            ("{}", None),
+            ("null", None),
+        ];
+        for (operation, want) in cases {
+            assert_eq!(one(doc, operation).as_deref(), want, "{operation}");
+        }
+    }
+
+    #[test]
+    fn a_test_compares_without_regard_to_member_order() {
+        let doc = r#"{"a":{"k":"v","x":1}}"#;
+        assert!(one(doc, r#"{"op":"test","path":"/a","value":{"x":1,"k":"v"}}"#).is_some());
+        assert!(one(doc, r#"{"op":"test","path":"/a","value":{"k":"v"}}"#).is_none());
+        assert!(one(doc, r#"{"op":"test","path":"/absent","value":null}"#).is_some());
+        assert!(one(doc, r#"{"op":"test","path":"/absent","value":1}"#).is_none());
+    }
+
+    #[test]
+    fn slashes_and_tildes_are_escaped_in_paths() {
+        let doc = r#"{"a/b":1,"c~1":2}"#;
+        assert_eq!(
+            one(doc, r#"{"op":"remove","path":"/a~1b"}"#).as_deref(),
+            Some(r#"{"c~1":2}"#)
+        );
+        assert_eq!(
+            one(doc, r#"{"op":"remove","path":"/c~01"}"#).as_deref(),
+            Some(r#"{"a/b":1}"#)
+        );
+    }
+
+    #[test]
+    fn copies_are_bounded_together() {
+        let doc = format!(r#"{{"a":"{}"}}"#, "x".repeat(1024 * 1024));
+        let copies = |n: usize| {
+            let ops: Vec<_> = (0..n)
+                .map(|i| format!(r#"{{"op":"copy","from":"/a","path":"/{i}"}}"#))
+                .collect();
+            format!("[{}]", ops.join(","))
+        };
+        assert!(run(&doc, &copies(2)).is_some());
+        assert!(run(&doc, &copies(3)).is_none());
+    }
+
+    #[test]
+    fn bad_documents_are_refused_with_gos_words() {
+        let text = |patch: &str, reading| JsonPatch::decode(patch.as_bytes(), reading).unwrap_err().message;
+        assert_eq!(
+            text("{}", Reading::Strict),
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        );
+        assert_eq!(
+            text("{}", Reading::Lenient),
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+        );
+        assert_eq!(
+            text(r#"[{"op":1}]"#, Reading::Strict),
+            "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"
+        );
+        let many = format!("[{}{{}}]", "{},".repeat(MAX_OPERATIONS));
+        assert_eq!(
+            text(&many, Reading::Strict),
+            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+        );
+    }
+
+    #[test]
+    fn strict_reading_finds_unknown_and_duplicate_fields() {
+        let patch = r#"[{"op":"add","extra":1,"path":"/a","path":"/b","value":1}]"#;
+        let patch = JsonPatch::decode(patch.as_bytes(), Reading::Strict).unwrap();
+        assert_eq!(
+            patch.findings(),
+            [
+                r#"json patch unknown field "[0].extra""#,
+                r#"json patch duplicate field "[0].path""#
+            ]
+        );
+    }
+}
