@@ -5,14 +5,16 @@
 //! - [`Prefixed`]: a wrapper that is a store itself.
 
 pub mod cache;
+pub mod embedded;
 pub mod error;
 pub mod prefixed;
 pub mod store;
 
 pub use cache::{Decoder, Event, EventKind, FieldPath, Filter, JsonDecoder, Object};
+pub use embedded::Embedded;
 pub use error::{Conflict, Error, WriteError};
 pub use prefixed::Prefixed;
 pub use store::{
-    Batch, Change, Entry, Expect, MAX_VALUE_BYTES, Page, ProgressSupport, Range, Revision, Store, Watch, WatchControl,
-    Write,
+    Batch, Change, Entry, Expect, MAX_VALUE_BYTES, Page, Position, ProgressSupport, Range, Revision, Store, Watch,
+    WatchControl, Write,
 };

@@ -136,11 +136,19 @@ pub struct Watch {
 
 /// How the holder of a watch learns that it has seen everything up to now.
 pub trait WatchControl: Send + Sync {
-    /// The revision of the last change put into this watch, if the backend knows it at once: whoever has applied it
-    /// has seen all that was committed before the call. `None`: ask with `request_progress`.
-    fn last_change(&self) -> Option<Revision>;
+    /// How far store and watch are, if the backend knows at once. `None`: ask the store and `request_progress`.
+    fn position(&self) -> Option<Position>;
     /// Asks for a `Progress` soon; never blocks, may be coalesced with others.
     fn request_progress(&self);
+}
+
+/// A statement about one watch: who has applied everything up to `last_change` knows the state at `current`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The store's revision.
+    pub current: Revision,
+    /// The last revision up to `current` that changed something below the watch's prefix, or a later one.
+    pub last_change: Revision,
 }
 
 /// Whether `Progress` can be trusted to mean that all changes before it were delivered.
