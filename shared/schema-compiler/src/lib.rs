@@ -31,7 +31,7 @@
 //! | field attribute | meaning |
 //! |---|---|
 //! | `= v` | default when absent (for what is no pointer: zero); a bare word or JSON. Conditional defaults are code |
-//! | `published(v)`, `published()` | default in OpenAPI, where it is neither the default above nor follows from the field |
+//! | `published`, `published(v)`, `published()` | OpenAPI shows that default, this one, none; unmarked: `{}` for structs, zero for scalars that are always written |
 //! | `atomic` `set` `map(k k)` | list type and its keys; `atomic` and `granular` also for maps and, overriding the type, structs |
 //! | `patch(merge key)` | patch strategy `replace`, `merge`, `retainKeys`, `merge+retainKeys`, and merge key |
 //! | `required` | required although omitted when zero |

@@ -251,11 +251,11 @@ impl<'a> Resolver<'a> {
                     field.patch = (code as u8, key.first().cloned());
                 }
                 ("published", _) => {
-                    let text = attribute.arguments.as_deref().unwrap_or_default();
-                    field.published = Some(if text.is_empty() {
-                        None
-                    } else {
-                        Some(syntax::literal(text)?)
+                    field.published = Some(match attribute.arguments.as_deref() {
+                        None if field.default.is_none() => return Err("there is no default to publish".into()),
+                        None => field.default.clone(),
+                        Some("") => None,
+                        Some(text) => Some(syntax::literal(text)?),
                     });
                 }
                 ("required", []) => field.required = true,

@@ -502,8 +502,8 @@ pub struct FieldDetails {
 /// What OpenAPI publishes as a field's default.
 #[derive(Clone, Debug, Default)]
 pub enum PublishedDefault {
-    /// The default that applies to the field, if any; else `{}` for a [`Shape::Struct`] that is no pointer, the zero of a
-    /// bool, number or string that is always written and no pointer; else nothing.
+    /// `{}` for a [`Shape::Struct`] that is no pointer, the zero of a bool, number or string that is always written and
+    /// no pointer; else nothing.
     #[default]
     Implied,
     /// Nothing, although the rule says something.
