@@ -14,6 +14,7 @@ pub mod status;
 pub mod time;
 pub mod user;
 pub mod value;
+pub mod version;
 
 pub use gvk::{GroupKind, GroupResource, GroupVersion, Gvk, Gvr};
 pub use request::RequestInfo;

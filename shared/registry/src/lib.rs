@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod body;
+pub mod discovery;
 pub mod request;
 pub mod strategy;
 
