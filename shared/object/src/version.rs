@@ -42,12 +42,32 @@ mod tests {
     #[test]
     fn versions_come_in_the_order_of_the_documentation() {
         let mut versions = [
-            "foo10", "v11alpha2", "v1", "foo1", "v10", "v3beta1", "v12alpha1", "v2", "v11beta2", "v10beta3",
+            "foo10",
+            "v11alpha2",
+            "v1",
+            "foo1",
+            "v10",
+            "v3beta1",
+            "v12alpha1",
+            "v2",
+            "v11beta2",
+            "v10beta3",
         ];
         versions.sort_by(|a, b| compare_kube_aware(a, b));
         assert_eq!(
             versions,
-            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
+            [
+                "v10",
+                "v2",
+                "v1",
+                "v11beta2",
+                "v10beta3",
+                "v3beta1",
+                "v12alpha1",
+                "v11alpha2",
+                "foo1",
+                "foo10"
+            ]
         );
     }
 

@@ -59,8 +59,14 @@ mod tests {
     fn one_clause_for_the_aggregated_form_is_enough() {
         let clause = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         assert_eq!(aggregated(clause), Some(Format::Json));
-        assert_eq!(aggregated(&format!("application/json;q=0.9,{clause};q=1")), Some(Format::Json));
-        assert_eq!(aggregated(&format!("application/json, {clause};q=0.1")), Some(Format::Json));
+        assert_eq!(
+            aggregated(&format!("application/json;q=0.9,{clause};q=1")),
+            Some(Format::Json)
+        );
+        assert_eq!(
+            aggregated(&format!("application/json, {clause};q=0.1")),
+            Some(Format::Json)
+        );
     }
 
     #[test]

@@ -99,10 +99,12 @@ pub fn etag(content: &[u8]) -> String {
 /// SHA-512 in upper-case hexadecimal, as discovery and OpenAPI name their contents.
 pub fn hex(content: &[u8]) -> String {
     use std::fmt::Write;
-    Sha512::digest(content).iter().fold(String::with_capacity(128), |mut out, byte| {
-        let _ = write!(out, "{byte:02X}");
-        out
-    })
+    Sha512::digest(content)
+        .iter()
+        .fold(String::with_capacity(128), |mut out, byte| {
+            let _ = write!(out, "{byte:02X}");
+            out
+        })
 }
 
 /// What discovery answers until the next change.
@@ -323,8 +325,15 @@ mod tests {
         };
         let snapshot = Snapshot::new([hidden]);
         assert!(snapshot.group("example.com").is_none());
-        assert!(std::str::from_utf8(&snapshot.aggregated_apis().body).unwrap().contains("example.com"));
-        assert_eq!(&snapshot.group_list()[..], br#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#);
+        assert!(
+            std::str::from_utf8(&snapshot.aggregated_apis().body)
+                .unwrap()
+                .contains("example.com")
+        );
+        assert_eq!(
+            &snapshot.group_list()[..],
+            br#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#
+        );
     }
 
     #[test]
