@@ -9,7 +9,7 @@ use std::process::Command;
 const ORDER: &[&[&str]] = &[
     &["object"],
     &["options"],
-    &["schema-compiler"],
+    &["schema-compiler", "descriptions"],
     &["schema"],
     &["cel"],
     &["storage"],
