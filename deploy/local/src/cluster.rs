@@ -241,7 +241,7 @@ impl Builder {
 }
 
 /// `TRIPTYCH_BIN_DIR`, or the folder into which cargo built the running test's binaries.
-fn binaries_folder() -> io::Result<PathBuf> {
+pub fn binaries_folder() -> io::Result<PathBuf> {
     if let Some(folder) = std::env::var_os("TRIPTYCH_BIN_DIR") {
         return std::path::absolute(folder);
     }
