@@ -224,7 +224,7 @@ impl std::fmt::Display for Error {
 fn show(value: &Value) -> String {
     match value {
         Value::String(s) => quote(s),
-        Value::Float(f) => json::format_float(*f),
+        Value::Float(f) => json::general_float(*f),
         other => json::to_string(other),
     }
 }

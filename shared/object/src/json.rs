@@ -443,8 +443,36 @@ fn encode_float(f: f64) -> String {
     }
 }
 
-/// A float as Go's `%v` writes it, with the exponent bounds of its JSON encoder.
-pub fn format_float(f: f64) -> String {
+/// A float as Go's `%v` writes it (`strconv.FormatFloat(f, 'g', -1, 64)`): `1e+06`, `0.5`, `1.5`.
+pub fn general_float(f: f64) -> String {
+    general(f == 0.0 || f.is_nan(), f.to_string(), format!("{f:e}"))
+}
+
+/// As [`general_float`], with the fewest digits that tell single-precision numbers apart.
+pub fn general_float32(f: f32) -> String {
+    general(f == 0.0 || f.is_nan(), f.to_string(), format!("{f:e}"))
+}
+
+fn general(zero: bool, positional: String, scientific: String) -> String {
+    match scientific.split_once('e') {
+        Some((mantissa, exponent)) if !zero => {
+            let exponent: i32 = exponent.parse().unwrap_or(0);
+            if (-4..6).contains(&exponent) {
+                return positional;
+            }
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{mantissa}e{sign}{:02}", exponent.abs())
+        }
+        _ => match positional.as_str() {
+            "inf" => "+Inf".to_owned(),
+            "-inf" => "-Inf".to_owned(),
+            _ => positional,
+        },
+    }
+}
+
+/// A float with the exponent bounds of Go's JSON encoder.
+fn format_float(f: f64) -> String {
     let size = f.abs();
     if f == 0.0 || (1e-6..1e21).contains(&size) {
         return format!("{f}");

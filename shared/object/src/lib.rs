@@ -8,6 +8,7 @@ pub mod gvk;
 pub mod json;
 pub mod meta;
 pub mod names;
+pub mod quantity;
 pub mod request;
 pub mod selector;
 pub mod status;
@@ -15,8 +16,10 @@ pub mod time;
 pub mod user;
 pub mod value;
 pub mod version;
+pub mod yaml;
 
 pub use gvk::{GroupKind, GroupResource, GroupVersion, Gvk, Gvr};
+pub use quantity::Quantity;
 pub use request::RequestInfo;
 pub use status::{Cause, Status, StatusResult};
 pub use user::UserInfo;
