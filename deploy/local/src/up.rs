@@ -4,8 +4,9 @@
 //! the port is found before the first file is made, and whatever fails later ends the tiers that were started.
 //! Standard output carries the one line of readiness; everything else goes to standard error.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -136,10 +137,11 @@ pub async fn run(settings: Settings, build_id: &str, since: Instant) -> Result<(
         ended = tiers.ended() => return Err(died(layout, ended)),
         ready = readiness::all_ready(&wiring, START_DEADLINE) => ready?,
     }
-    println!(
-        "ready in {:.2} s: export KUBECONFIG={}",
-        since.elapsed().as_secs_f64(),
-        layout.kubeconfig().display()
+    let (seconds, kubeconfig) = (since.elapsed().as_secs_f64(), layout.kubeconfig());
+    let _ = writeln!(
+        io::stdout(),
+        "ready in {seconds:.2} s: export KUBECONFIG={}",
+        kubeconfig.display()
     );
 
     loop {
@@ -150,7 +152,7 @@ pub async fn run(settings: Settings, build_id: &str, since: Instant) -> Result<(
                 if !settings.restart {
                     return Err(died(layout, (instance, status)));
                 }
-                eprintln!("{instance} {}; starting it again", process::describe(status));
+                tell(format_args!("{instance} {}; starting it again", process::describe(status)));
                 tiers.schedule(instance);
             }
             instance = tiers.due() => tiers.restart(layout, instance)?,
@@ -173,10 +175,18 @@ fn died(layout: &Layout, (instance, status): (Instance, ExitStatus)) -> UpError 
     }
 }
 
+/// Says something on standard error. Whoever reads it may have gone; the control plane serves all the same.
+fn tell(message: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
 fn tell_unenforced(wiring: &Wiring) {
-    let kinds: Vec<_> = wiring.unenforced.values().flatten().map(String::as_str).collect();
+    let kinds: BTreeSet<_> = wiring.unenforced.values().flatten().map(String::as_str).collect();
     if !kinds.is_empty() {
-        eprintln!("stored without effect yet (--allow-unenforced): {}", kinds.join(", "));
+        tell(format_args!(
+            "stored without effect yet (--allow-unenforced): {}",
+            kinds.into_iter().collect::<Vec<_>>().join(", ")
+        ));
     }
 }
 
@@ -212,7 +222,10 @@ async fn end_leftovers(layout: &Layout) -> Result<(), UpError> {
             continue;
         };
         if is_tier_of(layout, instance, pid) {
-            eprintln!("ending {instance} of an earlier run (process {})", pid.as_raw_pid());
+            tell(format_args!(
+                "ending {instance} of an earlier run (process {})",
+                pid.as_raw_pid()
+            ));
             let _ = kill_process(pid, Signal::KILL);
             let deadline = Instant::now() + Duration::from_secs(5);
             while is_tier_of(layout, instance, pid) {
@@ -239,8 +252,9 @@ fn is_tier_of(layout: &Layout, instance: Instance, pid: Pid) -> bool {
         .any(|argument| argument == flag.as_bytes())
 }
 
-/// SIGINT and SIGTERM.
+/// The signals that end it: SIGINT, SIGTERM, and SIGHUP when its terminal goes away.
 struct Signals {
+    hangup: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
@@ -248,6 +262,7 @@ struct Signals {
 impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
@@ -255,6 +270,7 @@ impl Signals {
 
     async fn received(&mut self) {
         tokio::select! {
+            _ = self.hangup.recv() => {}
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
@@ -372,7 +388,7 @@ impl Tiers {
             tokio::select! {
                 _ = process.ended() => {}
                 () = tokio::time::sleep(STOP_DEADLINE) => {
-                    eprintln!("{} does not end within {} s: killed", process.instance(), STOP_DEADLINE.as_secs());
+                    tell(format_args!("{} does not end within {} s: killed", process.instance(), STOP_DEADLINE.as_secs()));
                     process.signal(Signal::KILL);
                 }
                 () = signals.received() => return,
