@@ -31,6 +31,8 @@ pub struct ConnectionIdentity {
 #[derive(Clone, Debug)]
 pub(crate) struct CachedIdentity {
     pub(crate) generation: u64,
+    /// In seconds since 1970: then something in the chain expires.
+    pub(crate) valid_until: i64,
     pub(crate) verdict: CertificateVerdict,
 }
 
