@@ -127,7 +127,7 @@ impl Parser<'_> {
     fn nested(&mut self, read: fn(&mut Self) -> Result1<Value>) -> Result1<Value> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.error("exceeded max depth"));
+            return Err(self.unexpected("exceeded max depth"));
         }
         self.at += 1;
         let value = read(self)?;
@@ -515,7 +515,7 @@ mod tests {
         }
         assert_eq!(
             parse("[".repeat(MAX_DEPTH + 1).as_bytes()).unwrap_err().message,
-            "exceeded max depth"
+            "invalid character '[' exceeded max depth"
         );
     }
 

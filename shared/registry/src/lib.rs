@@ -6,6 +6,9 @@
 pub mod admission;
 pub mod body;
 pub mod discovery;
+pub mod negotiate;
+pub mod object_meta;
+pub mod options;
 pub mod request;
 pub mod strategy;
 

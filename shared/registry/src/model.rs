@@ -1,0 +1,96 @@
+//! What is done to the documents of one kind in one version, whatever the kind: the seam between the verbs and the
+//! schema engine.
+//!
+//! Contract: a document given to `default`, `validate` or a strategy has been through `decode` (which normalises). A
+//! built-in kind's model is [`crate::builtin::BuiltIn`]; `extensions-api` makes one for each version of a CRD.
+
+use bytes::Bytes;
+use triptych_object::field::ErrorList;
+use triptych_object::{Gvk, Value};
+use triptych_schema::types::{Schema, TypeId};
+use triptych_storage::Object;
+
+use crate::negotiate::{Format, Offer};
+
+/// How a stored object becomes one of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is one.
+    AsIs,
+    /// All but its `apiVersion` is (custom resources converted by strategy None).
+    OtherApiVersion,
+    /// It must be converted.
+    Converted,
+}
+
+/// Why a body could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Go's text.
+    pub message: String,
+}
+
+/// One kind in one version.
+pub trait Model: Send + Sync + 'static {
+    /// Group, version, kind.
+    fn gvk(&self) -> &Gvk;
+
+    /// Kind of the list (`PodList`).
+    fn list_kind(&self) -> String {
+        format!("{}List", self.gvk().kind)
+    }
+
+    /// The types, for merging, apply and protobuf.
+    fn schema(&self) -> (&Schema, TypeId);
+
+    /// What can be answered.
+    fn offer(&self) -> Offer;
+
+    /// True if lists leave out `kind` and `apiVersion` of their items, as those of built-in kinds do.
+    fn bare_items(&self) -> bool;
+
+    /// True if strategic merge patch is understood.
+    fn merges_strategically(&self) -> bool;
+
+    /// Brings a document into the form it is kept in: known fields, canonical values, no nulls. Unknown fields are
+    /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
+    fn decode(&self, document: &mut Value) -> Result<Vec<String>, DecodeError>;
+
+    /// Sets what is absent and has a default.
+    fn default(&self, document: &mut Value);
+
+    /// Checks against the schema, before the strategy does.
+    fn validate(&self, _new: &Value, _old: Option<&Value>, _errors: &mut ErrorList) {}
+
+    /// How stored objects become this version's.
+    fn stored(&self) -> Stored {
+        Stored::AsIs
+    }
+
+    /// Turns a stored document into this version's.
+    fn from_stored(&self, document: Value) -> Value {
+        document
+    }
+
+    /// Turns a document of this version into the stored one.
+    fn to_stored(&self, document: Value) -> Value {
+        document
+    }
+
+    /// The bytes put into the store for a document of the stored version.
+    fn encode_stored(&self, document: &Value) -> Bytes {
+        Bytes::from(triptych_object::json::to_vec(document))
+    }
+
+    /// A document of this version in another format than JSON; `None` if the format cannot carry it.
+    fn encode(&self, document: &Value, format: Format) -> Option<Vec<u8>>;
+
+    /// The document of this version in an object of the cache.
+    fn document(&self, object: &Object) -> Result<Value, String> {
+        let value = triptych_object::json::from_slice(object.bytes()).map_err(|e| e.message)?;
+        Ok(match self.stored() {
+            Stored::AsIs => value,
+            _ => self.from_stored(value),
+        })
+    }
+}
