@@ -49,6 +49,8 @@ pub struct Status {
     pub message: String,
     /// More about it; `Some` of an empty one is written as `{}`.
     pub details: Option<Details>,
+    /// `metadata.continue`: where an inconsistent list may go on after its token expired; mostly empty.
+    pub continue_token: String,
 }
 
 fn on_resource(gr: &GroupResource, name: &str) -> Details {
@@ -67,6 +69,7 @@ impl Status {
             reason,
             message: message.into(),
             details,
+            continue_token: String::new(),
         })
     }
 
@@ -81,6 +84,7 @@ impl Status {
             reason: "",
             message: String::new(),
             details: Some(details),
+            continue_token: String::new(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Status {
             reason: "",
             message: String::new(),
             details: None,
+            continue_token: String::new(),
         }
     }
 
@@ -323,6 +328,12 @@ impl Status {
         self
     }
 
+    /// The same with a token that goes on at the newest version.
+    pub fn with_continue(mut self: Box<Self>, token: String) -> Box<Status> {
+        self.continue_token = token;
+        self
+    }
+
     /// The same with other details.
     pub fn with_details(mut self: Box<Self>, details: Option<Details>) -> Box<Status> {
         self.details = details;
@@ -339,7 +350,9 @@ impl Status {
         let mut out = Object::with_capacity(8);
         out.insert("kind", "Status".into());
         out.insert("apiVersion", "v1".into());
-        out.insert("metadata", Value::object());
+        let mut metadata = Object::new();
+        set(&mut metadata, "continue", &self.continue_token);
+        out.insert("metadata", Value::Object(metadata));
         out.insert("status", if self.is_failure() { "Failure" } else { "Success" }.into());
         set(&mut out, "message", &self.message);
         set(&mut out, "reason", self.reason);

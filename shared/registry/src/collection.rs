@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use triptych_object::{GroupResource, Status, StatusResult, names};
-use triptych_storage::{Cache, Error, Object, ReadError, Revision, Snapshot, Store};
+use triptych_storage::{Cache, Error, FieldPath, Object, ReadError, Revision, Snapshot, Store};
 
 /// How long a read waits for the cache to reach a revision (kube-apiserver's `blockTimeout`).
 pub const FRESH_WAIT: Duration = Duration::from_secs(3);
@@ -21,6 +21,12 @@ pub struct Collection {
     pub prefix: String,
     /// Objects live in namespaces.
     pub namespaced: bool,
+    /// Selectable fields in the order in which cached objects carry them.
+    pub fields: Vec<FieldPath>,
+    /// What each of these counts as when an object has none (`false` of a boolean, `0` of a number).
+    pub absent: Vec<&'static str>,
+    /// Numbers of the fields that the cache indexes.
+    pub indexes: Vec<usize>,
     /// Where writes go.
     pub store: Arc<dyn Store>,
     /// Where reads come from.
@@ -103,18 +109,10 @@ pub fn too_large(wanted: Revision, current: Revision) -> Box<Status> {
 /// The API error of a store that failed.
 pub fn storage_status(error: &Error) -> Box<Status> {
     match error {
-        Error::Compacted { .. } => expired(),
-        Error::TooLarge => Status::too_large(format!("etcdserver: {}", "request is too large"))
-            .with_message("etcdserver: request is too large"),
+        Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        Error::TooLarge => Status::unknown(error.to_string()),
         Error::Timeout | Error::Unavailable(_) => Status::timeout(error, 1),
         Error::Closed => Status::service_unavailable("the server is shutting down", 1),
         other => Status::internal(other),
     }
-}
-
-/// 410 of a revision older than history.
-pub fn expired() -> Box<Status> {
-    Status::expired(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-    )
 }

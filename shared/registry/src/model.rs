@@ -23,9 +23,22 @@ pub enum Stored {
     Converted,
 }
 
+/// A body that was decoded.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// The document, in normal form, defaults not yet set.
+    pub document: Value,
+    /// What it says it is; absent parts are the endpoint's.
+    pub gvk: Gvk,
+    /// Unknown and duplicate fields, in Go's words, in document order.
+    pub strict: Vec<String>,
+}
+
 /// Why a body could not be decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecodeError {
+    /// What the body says it is, if that much could be read.
+    pub gvk: Option<Gvk>,
     /// Go's text.
     pub message: String,
 }
@@ -52,9 +65,12 @@ pub trait Model: Send + Sync + 'static {
     /// True if strategic merge patch is understood.
     fn merges_strategically(&self) -> bool;
 
+    /// Reads a body: what it is, its content in normal form, and what a strict reader objects to.
+    fn decode_body(&self, format: Format, body: &[u8]) -> Result<Decoded, DecodeError>;
+
     /// Brings a document into the form it is kept in: known fields, canonical values, no nulls. Unknown fields are
     /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
-    fn decode(&self, document: &mut Value) -> Result<Vec<String>, DecodeError>;
+    fn decode(&self, document: &mut Value) -> Result<Vec<String>, String>;
 
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);

@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, UserInfo, Value};
 
+use crate::object_meta::RepeatedMetaChecks;
+
 /// What a strategy may know of the request besides the objects.
 #[derive(Clone, Debug)]
 pub struct Context {
@@ -51,18 +53,39 @@ pub trait Strategy: Send + Sync + 'static {
     /// Reports everything wrong with an update.
     fn validate_update(&self, _cx: &Context, _new: &Value, _old: &Value, _errors: &mut ErrorList) {}
 
+    /// Which metadata checks kube-apiserver's validator of this kind repeats on update; each repetition shows as causes.
+    fn repeated_meta_checks(&self) -> RepeatedMetaChecks {
+        RepeatedMetaChecks::default()
+    }
+
     /// `Warning` header texts of a create (`old` is `None`) or update.
     fn warnings(&self, _cx: &Context, _new: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Grace period of a delete in seconds; `None` if the kind has no graceful deletion.
+    /// Grace period of a delete in seconds; `None` if this object goes at once. `requested` is the client's.
     fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None
     }
 
+    /// True while something besides `metadata.finalizers` holds an object that is being deleted (a namespace's
+    /// `spec.finalizers`).
+    fn holds_deletion(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// Marks a held object as being deleted in the kind's own way; false for the common way.
+    fn mark_deleting(&self, _object: &mut Value, _now: Timestamp) -> bool {
+        false
+    }
+
     /// The cells of this object's row in a Table, one for each column of the resource.
     fn cells(&self, _object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
+        None
+    }
+
+    /// The row's conditions in a Table (`Completed` of a finished pod).
+    fn row_conditions(&self, _object: &Value) -> Option<Value> {
         None
     }
 

@@ -1,0 +1,239 @@
+//! One resource in one version: what requests to it can do, and who does it.
+//!
+//! `handle` is the whole of a request's life in the registry: negotiate, dispatch on subresource and verb, and turn a
+//! failure into a `Status` in the negotiated form. What the resource can do is its [`Resource`] record; the rest of
+//! this struct is who does it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use triptych_object::{GroupResource, Gvr, RequestInfo, Status, StatusResult, UserInfo, Value};
+use triptych_schema::resource::Resource;
+
+use crate::admission::{Admission, Warnings};
+use crate::collection::Collection;
+use crate::model::Model;
+use crate::negotiate::{self, Output};
+use crate::request::{Request, Response};
+use crate::respond;
+use crate::strategy::{Context, Strategy};
+use crate::{read, watch, write};
+
+/// Asks whether a user may do what a request implies besides itself (create on update, bind, escalate).
+pub trait Permit: Send + Sync + 'static {
+    /// `Err` holds the authorizer's reason, empty if it gave none.
+    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// What all endpoints of a tier share.
+pub struct Services {
+    /// The admission chain.
+    pub admission: Arc<dyn Admission>,
+    /// Further authorization.
+    pub permit: Arc<dyn Permit>,
+    /// The clock.
+    pub now: fn() -> Timestamp,
+    /// Shortest time after which a watch without timeout ends, in seconds (`--min-request-timeout`).
+    pub min_watch_seconds: u64,
+}
+
+/// An operation that stores nothing of its own kind: reviews, binding, eviction, tokens.
+pub trait Action: Send + Sync + 'static {
+    /// Runs it on the decoded, defaulted document; answers the document to send back, with 201.
+    fn run<'a>(&'a self, cx: &'a ActionContext<'a>, document: Value) -> BoxFuture<'a, StatusResult<Value>>;
+}
+
+/// What an action knows of its request.
+#[derive(Clone, Debug)]
+pub struct ActionContext<'a> {
+    /// The request.
+    pub request: &'a Request,
+    /// Its time.
+    pub now: Timestamp,
+    /// Nothing is stored.
+    pub dry_run: bool,
+}
+
+/// A subresource that answers itself: log, exec, proxy and the like.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers the request.
+    fn handle<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, StatusResult<Response>>;
+}
+
+/// Who does the work of a subresource.
+#[derive(Clone)]
+pub enum Subhandler {
+    /// Another view of the stored object, through this strategy.
+    Object(Arc<dyn Strategy>),
+    /// `autoscaling/v1` Scale over these paths of the stored object.
+    Scale(Arc<crate::scale::Scale>),
+    /// A document posted to it, decoded by this model.
+    Action(Arc<dyn Model>, Arc<dyn Action>),
+    /// Anything else.
+    Handler(Arc<dyn Handler>),
+}
+
+/// What stands behind the resource itself.
+#[derive(Clone)]
+pub enum Backing {
+    /// Stored objects.
+    Stored(Arc<Collection>),
+    /// Nothing stored: documents posted are answered (reviews).
+    Action(Arc<dyn Action>),
+    /// Anything else (`componentstatuses`).
+    Handler(Arc<dyn Handler>),
+}
+
+/// One resource in one version.
+pub struct Endpoint {
+    /// What it is and can do.
+    pub resource: Arc<Resource>,
+    /// Tells apart the versions of one collection, for encodings that watchers share.
+    pub version_index: u32,
+    /// Its documents.
+    pub model: Arc<dyn Model>,
+    /// Its particulars.
+    pub strategy: Arc<dyn Strategy>,
+    /// What stands behind it.
+    pub backing: Backing,
+    /// Who does its subresources' work.
+    pub subresources: BTreeMap<String, Subhandler>,
+    /// What all endpoints share.
+    pub services: Arc<Services>,
+}
+
+impl Endpoint {
+    /// Group and resource, for texts.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&*self.resource.group, &*self.resource.resource)
+    }
+
+    /// Group, version and resource.
+    pub fn gvr(&self) -> Gvr {
+        Gvr::new(&*self.resource.group, &*self.resource.version, &*self.resource.resource)
+    }
+
+    /// The stored objects, or 405 if there are none.
+    pub fn collection(&self) -> StatusResult<&Arc<Collection>> {
+        match &self.backing {
+            Backing::Stored(collection) => Ok(collection),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    /// What a strategy is told of a request.
+    pub fn context(&self, request: &Request, dry_run: bool) -> Context {
+        Context {
+            now: (self.services.now)(),
+            user: request.user.clone(),
+            namespace: if self.resource.namespaced { request.info.namespace.clone() } else { String::new() },
+            version: self.resource.version.to_string(),
+            subresource: request.info.subresource.clone(),
+            dry_run,
+        }
+    }
+
+    /// Serves a request from beginning to end.
+    pub async fn handle(&self, request: Request) -> Response {
+        let mut warnings = Warnings::new();
+        let mut response = match self.dispatch(&request, &mut warnings).await {
+            Ok(response) => response,
+            Err(status) => respond::failure(&status, &request.headers, &request.query),
+        };
+        respond::add_warnings(&mut response, &warnings);
+        response
+    }
+
+    async fn dispatch(&self, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
+        self.check_route(request)?;
+        if request.info.subresource.is_empty() {
+            self.main(request, warnings).await
+        } else {
+            self.sub(request, warnings).await
+        }
+    }
+
+    /// What the router refuses before any handler runs: methods, media types.
+    fn check_route(&self, request: &Request) -> StatusResult<()> {
+        let info = &request.info;
+        let verbs = match info.subresource.as_str() {
+            "" => self.resource.verbs,
+            name => match self.resource.subresource(name) {
+                Some(sub) if self.subresources.contains_key(name) => {
+                    if matches!(self.subresources.get(name), Some(Subhandler::Handler(_))) {
+                        return Ok(());
+                    }
+                    sub.verbs
+                }
+                _ => return Err(Status::no_such_resource()),
+            },
+        };
+        let custom = !self.model.bare_items();
+        if !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty() {
+            return Err(if custom {
+                Status::method_not_supported(&self.group_resource(), &info.verb)
+            } else {
+                Status::method_not_allowed()
+            });
+        }
+        if custom {
+            return Ok(());
+        }
+        if info.verb == "patch" && !write::patch::is_patch_type(&negotiate::content_type(&request.headers)) {
+            let message = "415: Unsupported Media Type";
+            return Err(Status::unsupported_media_type(message).with_details(Some(Default::default())));
+        }
+        let streams = matches!(info.verb.as_str(), "list" | "watch");
+        negotiate::routed(&request.headers, streams)
+    }
+
+    async fn main(&self, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
+        match &self.backing {
+            Backing::Handler(handler) => return handler.handle(request).await,
+            Backing::Action(action) => {
+                return write::action::run(self, &*self.model, &**action, request, warnings).await;
+            }
+            Backing::Stored(_) => {}
+        }
+        match request.info.verb.as_str() {
+            "get" => read::get(self, request).await,
+            "list" => read::list(self, request).await,
+            "watch" => watch::watch(self, request).await,
+            "create" => write::create::create(self, request, warnings).await,
+            "update" => write::update::update(self, &self.strategy, request, warnings).await,
+            "patch" => write::patch::patch(self, &self.strategy, request, warnings).await,
+            "delete" => write::delete::delete(self, request, warnings).await,
+            "deletecollection" => write::delete::delete_collection(self, request, warnings).await,
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    async fn sub(&self, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
+        let Some(handler) = self.subresources.get(&request.info.subresource) else {
+            return Err(Status::no_such_resource());
+        };
+        match (handler, request.info.verb.as_str()) {
+            (Subhandler::Handler(handler), _) => handler.handle(request).await,
+            (Subhandler::Action(model, action), _) => {
+                write::action::run(self, &**model, &**action, request, warnings).await
+            }
+            (Subhandler::Scale(scale), _) => crate::scale::handle(self, scale, request, warnings).await,
+            (Subhandler::Object(_), "get") => read::get(self, request).await,
+            (Subhandler::Object(strategy), "update") => write::update::update(self, strategy, request, warnings).await,
+            (Subhandler::Object(strategy), "patch") => write::patch::patch(self, strategy, request, warnings).await,
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    /// Chooses the answer's form.
+    pub fn negotiate(&self, request: &Request) -> StatusResult<Output> {
+        negotiate::output(&request.headers, &request.query, self.model.offer())
+    }
+}
+
+/// All verbs but the collection reads need a namespace on namespaced resources.
+fn needs_namespace(info: &RequestInfo) -> bool {
+    !matches!(info.verb.as_str(), "list" | "watch")
+}

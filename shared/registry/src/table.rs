@@ -1,0 +1,240 @@
+//! `Table` and `PartialObjectMetadata` of meta.k8s.io: what kubectl and metadata clients ask for instead of objects.
+//!
+//! Contract: columns are data on the resource, cells come from the strategy; a kind without cells of its own shows
+//! `Name` and `Age` (custom resources: their printer columns, computed by their strategy). A row carries the object's
+//! metadata unless `includeObject` says otherwise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::Timestamp;
+use triptych_object::value::Object;
+use triptych_object::{Status, StatusResult, Value, meta, time};
+use triptych_schema::resource::{Column, Resource};
+
+use crate::endpoint::Endpoint;
+use crate::options::Query;
+use crate::strategy::Strategy;
+
+/// What a row carries of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+/// `TableOptions`.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What a row carries of its object.
+    pub include: Include,
+}
+
+impl Options {
+    /// Reads `includeObject`.
+    pub fn parse(query: &str) -> StatusResult<Options> {
+        let query = Query::parse(query);
+        let include = match query.get("includeObject").unwrap_or("") {
+            "" | "Metadata" => Include::Metadata,
+            "None" => Include::None,
+            "Object" => Include::Object,
+            other => {
+                let error = triptych_object::field::Error::invalid(
+                    "includeObject",
+                    other,
+                    "must be 'Metadata', 'Object', 'None', or empty",
+                );
+                return Err(Status::bad_request(format!("Unable to convert to Table as requested: {error}")));
+            }
+        };
+        Ok(Options { include })
+    }
+}
+
+/// The table of one object.
+pub fn of_object(endpoint: &Endpoint, object: &Value, version: &'static str, options: &Options) -> Value {
+    let maker = Maker::of(endpoint);
+    let mut metadata = Value::object();
+    if !meta::resource_version(object).is_empty() {
+        metadata.set_at(&["resourceVersion"], meta::resource_version(object).into());
+    }
+    maker.table([object].into_iter(), metadata, version, options, true)
+}
+
+/// The table of a list.
+pub fn of_list<'a>(
+    endpoint: &Endpoint,
+    objects: impl Iterator<Item = &'a Value>,
+    metadata: Value,
+    version: &'static str,
+    options: &Options,
+) -> Value {
+    Maker::of(endpoint).table(objects, metadata, version, options, true)
+}
+
+/// Tables for the events of a watch: the first has the columns, the others only rows.
+pub struct Watch {
+    maker: Maker,
+    version: &'static str,
+    options: Options,
+    started: AtomicBool,
+}
+
+impl Watch {
+    /// Tables of this endpoint's objects.
+    pub fn new(endpoint: &Endpoint, version: &'static str, options: Options) -> Watch {
+        Watch { maker: Maker::of(endpoint), version, options, started: AtomicBool::new(false) }
+    }
+
+    /// The table of one event; `initial_end` marks the bookmark whose metadata must be carried.
+    pub fn event(&self, object: &Value, initial_end: bool) -> Value {
+        let first = !self.started.swap(true, Ordering::Relaxed);
+        let mut metadata = Value::object();
+        metadata.set_at(&["resourceVersion"], meta::resource_version(object).into());
+        let options = if initial_end { Options { include: Include::Metadata } } else { self.options };
+        self.maker.table([object].into_iter(), metadata, self.version, &options, first)
+    }
+}
+
+struct Maker {
+    resource: Arc<Resource>,
+    strategy: Arc<dyn Strategy>,
+    now: Timestamp,
+}
+
+impl Maker {
+    fn of(endpoint: &Endpoint) -> Maker {
+        Maker {
+            resource: endpoint.resource.clone(),
+            strategy: endpoint.strategy.clone(),
+            now: (endpoint.services.now)(),
+        }
+    }
+
+    fn table<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a Value>,
+        metadata: Value,
+        version: &'static str,
+        options: &Options,
+        with_columns: bool,
+    ) -> Value {
+        let rows = objects.map(|object| self.row(object, version, options)).collect();
+        let columns = if with_columns {
+            Value::Array(self.resource.columns.iter().map(column).collect())
+        } else {
+            Value::Null
+        };
+        Value::from([
+            ("kind", "Table".into()),
+            ("apiVersion", format!("meta.k8s.io/{version}").into()),
+            ("metadata", metadata),
+            ("columnDefinitions", columns),
+            ("rows", Value::Array(rows)),
+        ])
+    }
+
+    fn row(&self, object: &Value, version: &'static str, options: &Options) -> Value {
+        let cells = self.strategy.cells(object, self.now).unwrap_or_else(|| default_cells(object, self.now));
+        let mut row = Value::from([("cells", Value::Array(cells))]);
+        if let Some(conditions) = self.strategy.row_conditions(object) {
+            row.set_at(&["conditions"], conditions);
+        }
+        let carried = match options.include {
+            Include::None => Value::Null,
+            Include::Metadata => partial(object, version),
+            Include::Object => object.clone(),
+        };
+        row.set_at(&["object"], carried);
+        row
+    }
+}
+
+fn column(column: &Column) -> Value {
+    Value::from([
+        ("name", (&*column.name).into()),
+        ("type", (&*column.kind).into()),
+        ("format", (&*column.format).into()),
+        ("description", (&*column.description).into()),
+        ("priority", Value::Int(column.priority.into())),
+    ])
+}
+
+fn default_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![meta::name(object).into(), age(object, now).into()]
+}
+
+/// How old an object is, as kubectl shows it; `<unknown>` without a creation time.
+pub fn age(object: &Value, now: Timestamp) -> String {
+    since(meta::text(object, "creationTimestamp"), now)
+}
+
+/// Time since an RFC 3339 time, as kubectl shows it; `<unknown>` if there is none.
+pub fn since(then: &str, now: Timestamp) -> String {
+    match time::parse_rfc3339(then) {
+        Some(then) => human_duration(now.duration_since(then).as_secs()),
+        None => "<unknown>".to_owned(),
+    }
+}
+
+/// Seconds as kubectl shows them: `5s`, `3m20s`, `2d3h`, `1y20d` (duration.HumanDuration).
+pub fn human_duration(seconds: i64) -> String {
+    let (s, m, h, d) = (seconds, seconds / 60, seconds / 3600, seconds / 86400);
+    let pair = |a: i64, ua: &str, b: i64, ub: &str| {
+        if b == 0 { format!("{a}{ua}") } else { format!("{a}{ua}{b}{ub}") }
+    };
+    match seconds {
+        i64::MIN..-1 => "<invalid>".to_owned(),
+        -1..0 => "0s".to_owned(),
+        0..120 => format!("{s}s"),
+        120..600 => pair(m, "m", s % 60, "s"),
+        600..10800 => format!("{m}m"),
+        10800..28800 => pair(h, "h", m % 60, "m"),
+        28800..172800 => format!("{h}h"),
+        172800..691200 => pair(d, "d", h % 24, "h"),
+        691200..63072000 => format!("{d}d"),
+        63072000..252288000 => pair(d / 365, "y", d % 365, "d"),
+        _ => format!("{}y", d / 365),
+    }
+}
+
+/// `PartialObjectMetadata` of an object.
+pub fn partial(object: &Value, version: &str) -> Value {
+    let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Object::new()));
+    Value::from([
+        ("kind", "PartialObjectMetadata".into()),
+        ("apiVersion", format!("meta.k8s.io/{version}").into()),
+        ("metadata", metadata),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_read_as_in_kubectl() {
+        for (seconds, want) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (10800, "3h"),
+            (10860, "3h1m"),
+            (28800, "8h"),
+            (172800, "2d"),
+            (180000, "2d2h"),
+            (691200, "8d"),
+            (63072000, "2y"),
+            (300000000, "9y"),
+            (-5, "<invalid>"),
+        ] {
+            assert_eq!(human_duration(seconds), want, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The write path: create, update, patch, apply, delete, actions.
+//!
+//! Contract: decode → strict findings → default → managedFields → mutating admission → prepare → validate → reserve →
+//! validating admission → encode → equal to what is stored: no write → compare-and-swap → answer from the bytes just
+//! stored. A lost race is retried with the object that won, nothing is half-written, and a dry run does everything but
+//! the swap.
+
+pub mod action;
+pub mod create;
+pub mod delete;
+pub mod fields;
+pub mod patch;
+pub mod paths;
+pub mod save;
+pub mod update;
+
+use triptych_object::{Gvk, Status, StatusResult, Value};
+
+use crate::admission::Warnings;
+use crate::model::{DecodeError, Decoded, Model};
+use crate::negotiate;
+use crate::object_meta;
+use crate::options::FieldValidation;
+use crate::request::Request;
+
+/// Reads a body into a defaulted document; unknown and duplicate fields as `validation` says.
+pub(crate) fn decode(
+    model: &dyn Model,
+    request: &Request,
+    validation: FieldValidation,
+    warnings: &mut Warnings,
+) -> StatusResult<Decoded> {
+    let format = negotiate::input(&request.headers, model.offer().formats)?;
+    let refuse = |e: DecodeError| undecodable(model.gvk(), &e, &request.body);
+    let mut decoded = model.decode_body(format, &request.body).map_err(refuse)?;
+    report(validation, std::mem::take(&mut decoded.strict), warnings, |message| {
+        refuse(DecodeError { gvk: Some(decoded.gvk.clone()), message })
+    })?;
+    let (have, want) = (decoded.gvk.group_version(), model.gvk().group_version());
+    if have != want {
+        let message =
+            format!("the API version in the data ({have}) does not match the expected API version ({want})");
+        return Err(Status::bad_request(message));
+    }
+    model.default(&mut decoded.document);
+    Ok(decoded)
+}
+
+/// Turns strict findings into warnings or into the error that `refuse` makes of them.
+pub(crate) fn report(
+    validation: FieldValidation,
+    findings: Vec<String>,
+    warnings: &mut Warnings,
+    refuse: impl FnOnce(String) -> Box<Status>,
+) -> StatusResult<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    match validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            warnings.extend(findings);
+            Ok(())
+        }
+        FieldValidation::Strict => Err(refuse(format!("strict decoding error: {}", findings.join(", ")))),
+    }
+}
+
+/// 400 of a body that could not be decoded.
+fn undecodable(want: &Gvk, error: &DecodeError, body: &[u8]) -> Box<Status> {
+    Status::bad_request(match &error.gvk {
+        Some(gvk) if !gvk.kind.is_empty() => format!(
+            "{} in version {} cannot be handled as a {}: {}",
+            gvk.kind,
+            triptych_object::field::quote(&gvk.version),
+            want.kind,
+            error.message
+        ),
+        _ => format!(
+            "the object provided is unrecognized (must be of type {}): {} ({})",
+            want.kind,
+            error.message,
+            summary(body)
+        ),
+    })
+}
+
+/// The beginning of a body: as text if it looks like JSON, else in hex.
+fn summary(body: &[u8]) -> String {
+    const MAX: usize = 30;
+    let head = &body[..body.len().min(MAX)];
+    let more = if body.len() > MAX { " ..." } else { "" };
+    match head.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => format!("{}{more}", head.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
+}
+
+/// Drops owner references that stand twice, with a warning.
+pub(crate) fn dedup_owners(document: &mut Value, after_admission: bool, warnings: &mut Warnings) {
+    let duplicates = object_meta::dedup_owner_references(document);
+    if duplicates.is_empty() {
+        return;
+    }
+    let after = if after_admission { " after mutating admission happens" } else { "" };
+    warnings.push(format!(
+        ".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        duplicates.join(", ")
+    ));
+}

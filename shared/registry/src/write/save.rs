@@ -1,0 +1,330 @@
+//! From a candidate object to stored bytes: prepare, validate, reserve, admit, swap.
+//!
+//! Contract: nothing here knows where the candidate came from (a body, a patch, an applied configuration). A
+//! [`Reservation`](crate::strategy::Reservation) lives from validation to the outcome of the swap.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use triptych_object::field::ErrorList;
+use triptych_object::{Status, StatusResult, Value, meta};
+use triptych_storage::{Entry, Expect, Object, Write, WriteError};
+
+use crate::admission::{Attributes, Operation, Warnings};
+use crate::collection::{Collection, storage_status};
+use crate::endpoint::Endpoint;
+use crate::object_meta::{self, Naming, RepeatedMetaChecks};
+use crate::request::Request;
+use crate::strategy::{Context, Strategy};
+use crate::write::paths;
+
+/// What became of a candidate.
+pub enum Saved {
+    /// It is stored (or what is stored is equal to it).
+    Stored(Arc<Object>),
+    /// It would have been.
+    Dry(Value),
+}
+
+/// Prepares and checks a new object, and stores it.
+pub async fn create(
+    endpoint: &Endpoint,
+    request: &Request,
+    dry_run: bool,
+    mut object: Value,
+    options: &Value,
+    warnings: &mut Warnings,
+) -> StatusResult<Saved> {
+    let collection = endpoint.collection()?;
+    let cx = endpoint.context(request, dry_run);
+    object_meta::fill_system_fields(&mut object, cx.now);
+    let prefix = meta::text(&object, "generateName").to_owned();
+    let generated = !prefix.is_empty() && meta::name(&object).is_empty();
+    if generated {
+        meta::set_text(&mut object, "name", object_meta::generate_name(&prefix));
+    }
+    object_meta::ensure_namespace(&mut object, &cx.namespace)?;
+    for path in &endpoint.resource.clear_on_create {
+        paths::clear(&mut object, path);
+    }
+    endpoint.strategy.prepare_create(&cx, &mut object);
+    meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
+
+    let mut errors = ErrorList::new();
+    let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
+    object_meta::validate(&object, endpoint.resource.namespaced, naming, &mut errors);
+    endpoint.model.validate(&object, None, &mut errors);
+    endpoint.strategy.validate_create(&cx, &object, &mut errors);
+    invalid(endpoint, &object, errors)?;
+    let mut errors = ErrorList::new();
+    object_meta::validate(&object, endpoint.resource.namespaced, Naming::PathSegment, &mut errors);
+    invalid(endpoint, &object, errors)?;
+    warnings.extend(endpoint.strategy.warnings(&cx, &object, None));
+
+    let name = meta::name(&object).to_owned();
+    let key = collection.key(&cx.namespace, &name)?;
+    let reservation = endpoint.strategy.reserve(&cx, &mut object, None).await?;
+    validating_admission(endpoint, request, Operation::Create, &name, options, dry_run, Some(&object), None, warnings).await?;
+    if !meta::resource_version(&object).is_empty() {
+        return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
+    }
+
+    let taken = |current: Option<Arc<Object>>| {
+        let status = if generated {
+            Status::generate_name_conflict(&endpoint.group_resource(), &name, 1)
+        } else {
+            Status::already_exists(&endpoint.group_resource(), &name)
+        };
+        let deleting = current.is_some_and(|o| o.metadata_field("deletionTimestamp").is_some());
+        if deleting {
+            let message = format!("object is being deleted: {}", status.message);
+            return status.with_message(message);
+        }
+        status
+    };
+    if dry_run {
+        let current = collection.get_consistent(&key).await?;
+        return if current.is_some() { Err(taken(current)) } else { Ok(Saved::Dry(object)) };
+    }
+    let bytes = encode(endpoint, object);
+    match swap(collection, &key, Expect::Absent, Some(bytes)).await {
+        Ok(stored) => {
+            if let Some(reservation) = reservation {
+                reservation.commit();
+            }
+            Ok(Saved::Stored(stored))
+        }
+        Err(SwapError::Lost(current)) => Err(taken(current)),
+        Err(SwapError::Failed(status)) => Err(status),
+    }
+}
+
+/// Prepares and checks the update of an existing object; the candidate in its final form.
+#[allow(clippy::too_many_arguments)] // one step of one path: bundling its inputs would only rename them
+pub async fn prepare_update(
+    endpoint: &Endpoint,
+    strategy: &Arc<dyn Strategy>,
+    request: &Request,
+    cx: &Context,
+    mut new: Value,
+    old: &Value,
+    options: &Value,
+    warnings: &mut Warnings,
+) -> StatusResult<(Value, Option<Box<dyn crate::strategy::Reservation>>)> {
+    object_meta::ensure_namespace(&mut new, &cx.namespace)?;
+    meta::set_generation(&mut new, meta::generation(old));
+    let watched = restrict(endpoint, cx, &mut new, old);
+    strategy.prepare_update(cx, &mut new, old);
+    if watched.iter().any(|path| paths::differs(&new, old, path)) {
+        meta::set_generation(&mut new, meta::generation(old) + 1);
+    }
+    keep_system_fields(&mut new, old);
+
+    let mut errors = ErrorList::new();
+    let namespaced = endpoint.resource.namespaced;
+    object_meta::validate(&new, namespaced, Naming::PathSegment, &mut errors);
+    object_meta::validate_update(&new, old, &mut errors);
+    let repeated = strategy.repeated_meta_checks();
+    if repeated != RepeatedMetaChecks::None {
+        object_meta::validate_update(&new, old, &mut errors);
+    }
+    if repeated == RepeatedMetaChecks::UpdateAndWhole {
+        let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
+        object_meta::validate(&new, namespaced, naming, &mut errors);
+    }
+    endpoint.model.validate(&new, Some(old), &mut errors);
+    strategy.validate_update(cx, &new, old, &mut errors);
+    invalid(endpoint, &new, errors)?;
+    warnings.extend(strategy.warnings(cx, &new, Some(old)));
+    let reservation = strategy.reserve(cx, &mut new, Some(old)).await?;
+    let name = meta::name(&new).to_owned();
+    validating_admission(endpoint, request, Operation::Update, &name, options, cx.dry_run, Some(&new), Some(old), warnings)
+        .await?;
+    Ok((new, reservation))
+}
+
+/// Keeps and clears what the resource record says of updates; the paths whose change raises the generation.
+fn restrict<'a>(
+    endpoint: &'a Endpoint,
+    cx: &Context,
+    new: &mut Value,
+    old: &Value,
+) -> &'a [triptych_schema::types::Name] {
+    if cx.subresource.is_empty() {
+        for path in &endpoint.resource.keep_on_update {
+            paths::keep(new, old, path, &[]);
+        }
+        for path in &endpoint.resource.clear_on_update {
+            paths::clear(new, path);
+        }
+        return &endpoint.resource.generation;
+    }
+    match endpoint.resource.subresource(&cx.subresource) {
+        Some(sub) => {
+            let except: Vec<&str> = sub.except.iter().map(|e| &**e).collect();
+            for path in &sub.keep {
+                // a subresource that keeps all metadata still hears of its resourceVersion and managers
+                if path == "metadata" {
+                    keep_metadata(new, old);
+                } else {
+                    paths::keep(new, old, path, &except);
+                }
+            }
+            &sub.generation
+        }
+        None => &[],
+    }
+}
+
+fn keep_metadata(new: &mut Value, old: &Value) {
+    let moving = ["resourceVersion", "managedFields"];
+    let kept: Vec<Option<Value>> = moving.iter().map(|m| new.at(&["metadata", m]).cloned()).collect();
+    paths::keep(new, old, "metadata", &[]);
+    for (member, value) in moving.iter().zip(kept) {
+        match value {
+            Some(value) => new.set_at(&["metadata", member], value),
+            None => drop(new.remove_at(&["metadata", member])),
+        }
+    }
+}
+
+/// What an update cannot change and need not repeat.
+fn keep_system_fields(new: &mut Value, old: &Value) {
+    if meta::uid(new).is_empty() {
+        meta::set_text(new, "uid", meta::uid(old));
+    }
+    for member in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(value) = old.at(&["metadata", member]).filter(|v| !v.is_null()) {
+            new.set_at(&["metadata", member], value.clone());
+        }
+    }
+    let grace = ["metadata", "deletionGracePeriodSeconds"];
+    if let (Some(value), None) = (old.at(&grace), new.at(&grace)) {
+        new.set_at(&grace, value.clone());
+    }
+}
+
+/// 422 if anything was found.
+pub fn invalid(endpoint: &Endpoint, object: &Value, errors: ErrorList) -> StatusResult<()> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&endpoint.model.gvk().group_kind(), meta::name(object), &errors))
+}
+
+/// Runs the mutating chain on a candidate; a changed candidate is normalised and defaulted again.
+#[allow(clippy::too_many_arguments)]
+pub async fn mutating_admission(
+    endpoint: &Endpoint,
+    request: &Request,
+    operation: Operation,
+    name: &str,
+    options: &Value,
+    dry_run: bool,
+    object: &mut Value,
+    old: Option<&Value>,
+    warnings: &mut Warnings,
+) -> StatusResult<()> {
+    let gvr = endpoint.gvr();
+    let admission = &endpoint.services.admission;
+    if admission.ignores(operation, &gvr) {
+        return Ok(());
+    }
+    let attributes = attributes(endpoint, request, operation, &gvr, name, options, dry_run);
+    admission.mutate(&attributes, Some(object), old, warnings).await
+}
+
+#[allow(clippy::too_many_arguments)]
+async fn validating_admission(
+    endpoint: &Endpoint,
+    request: &Request,
+    operation: Operation,
+    name: &str,
+    options: &Value,
+    dry_run: bool,
+    object: Option<&Value>,
+    old: Option<&Value>,
+    warnings: &mut Warnings,
+) -> StatusResult<()> {
+    let gvr = endpoint.gvr();
+    let admission = &endpoint.services.admission;
+    if admission.ignores(operation, &gvr) {
+        return Ok(());
+    }
+    let attributes = attributes(endpoint, request, operation, &gvr, name, options, dry_run);
+    admission.validate(&attributes, object, old, warnings).await
+}
+
+/// Runs both chains on a delete.
+pub async fn admit_delete(
+    endpoint: &Endpoint,
+    request: &Request,
+    name: &str,
+    options: &Value,
+    dry_run: bool,
+    old: &Value,
+    warnings: &mut Warnings,
+) -> StatusResult<()> {
+    let gvr = endpoint.gvr();
+    let admission = &endpoint.services.admission;
+    if admission.ignores(Operation::Delete, &gvr) {
+        return Ok(());
+    }
+    let attributes = attributes(endpoint, request, Operation::Delete, &gvr, name, options, dry_run);
+    admission.mutate(&attributes, None, Some(old), warnings).await?;
+    admission.validate(&attributes, None, Some(old), warnings).await
+}
+
+fn attributes<'a>(
+    endpoint: &'a Endpoint,
+    request: &'a Request,
+    operation: Operation,
+    resource: &'a triptych_object::Gvr,
+    name: &'a str,
+    options: &'a Value,
+    dry_run: bool,
+) -> Attributes<'a> {
+    Attributes {
+        operation,
+        resource,
+        subresource: &request.info.subresource,
+        kind: endpoint.model.gvk(),
+        namespace: &request.info.namespace,
+        name,
+        user: &request.user,
+        dry_run,
+        options: Some(options),
+    }
+}
+
+/// The bytes of a document as they are stored: in the stored version, without resourceVersion.
+pub fn encode(endpoint: &Endpoint, mut document: Value) -> Bytes {
+    document.remove_at(&["metadata", "resourceVersion"]);
+    let stored = endpoint.model.to_stored(document);
+    endpoint.model.encode_stored(&stored)
+}
+
+/// Why a swap did not happen.
+pub enum SwapError {
+    /// Somebody else wrote first; what is there now.
+    Lost(Option<Arc<Object>>),
+    /// The store failed.
+    Failed(Box<Status>),
+}
+
+/// Writes (or with `None` deletes) if the key is as expected; the object as just stored.
+pub async fn swap(
+    collection: &Collection,
+    key: &str,
+    expect: Expect,
+    put: Option<Bytes>,
+) -> Result<Arc<Object>, SwapError> {
+    let value = put.clone().unwrap_or_default();
+    match collection.store.write(Write { key, expect, put, ttl: collection.ttl }).await {
+        Ok(revision) => Ok(collection.cache.ingest(&Entry { key: key.into(), revision, value })),
+        Err(WriteError::Conflict(conflict)) => {
+            Err(SwapError::Lost(conflict.current.map(|entry| collection.cache.ingest(&entry))))
+        }
+        Err(WriteError::Store(e)) => Err(SwapError::Failed(storage_status(&e))),
+    }
+}
