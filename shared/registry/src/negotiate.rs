@@ -73,11 +73,23 @@ pub struct Offer {
 }
 
 /// Everything a built-in resource writes.
-pub const BUILT_IN: Offer = Offer { formats: &[Format::Json, Format::Yaml, Format::Protobuf], tables: true, partial: true };
+pub const BUILT_IN: Offer = Offer {
+    formats: &[Format::Json, Format::Yaml, Format::Protobuf],
+    tables: true,
+    partial: true,
+};
 /// What a custom resource writes; protobuf only of its metadata, tables and lists thereof.
-pub const CUSTOM: Offer = Offer { formats: &[Format::Json, Format::Yaml], tables: true, partial: true };
+pub const CUSTOM: Offer = Offer {
+    formats: &[Format::Json, Format::Yaml],
+    tables: true,
+    partial: true,
+};
 /// What a `Status` is written as.
-pub const STATUS: Offer = Offer { tables: false, partial: false, ..BUILT_IN };
+pub const STATUS: Offer = Offer {
+    tables: false,
+    partial: false,
+    ..BUILT_IN
+};
 
 struct Clause<'a> {
     kind: &'a str,
@@ -101,10 +113,22 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
             let mut quality = 1.0;
             let mut params = Vec::new();
             for piece in pieces {
-                let (k, v) = piece.split_once('=').map(|(k, v)| (k.trim(), v.trim())).unwrap_or((piece.trim(), ""));
-                if k == "q" { quality = v.parse().unwrap_or(1.0) } else { params.push((k, v)) }
+                let (k, v) = piece
+                    .split_once('=')
+                    .map(|(k, v)| (k.trim(), v.trim()))
+                    .unwrap_or((piece.trim(), ""));
+                if k == "q" {
+                    quality = v.parse().unwrap_or(1.0)
+                } else {
+                    params.push((k, v))
+                }
             }
-            Some(Clause { kind, subtype, quality, params })
+            Some(Clause {
+                kind,
+                subtype,
+                quality,
+                params,
+            })
         })
         .collect();
     out.sort_by(|a, b| b.quality.total_cmp(&a.quality));
@@ -124,12 +148,18 @@ pub fn output(headers: &HeaderMap, query: &str, offer: Offer) -> StatusResult<Ou
 
 /// The 406 that lists `formats`.
 pub fn not_acceptable(formats: &[Format]) -> Box<Status> {
-    Status::not_acceptable(format!("only the following media types are accepted: {}", list(formats)))
+    Status::not_acceptable(format!(
+        "only the following media types are accepted: {}",
+        list(formats)
+    ))
 }
 
 /// The 406 of a watch, which lists stream types.
 pub fn stream_not_acceptable(formats: &[Format]) -> Box<Status> {
-    Status::not_acceptable(format!("only the following media types are accepted: {}", streams(formats)))
+    Status::not_acceptable(format!(
+        "only the following media types are accepted: {}",
+        streams(formats)
+    ))
 }
 
 fn list(formats: &[Format]) -> String {
@@ -138,16 +168,28 @@ fn list(formats: &[Format]) -> String {
 
 fn streams(formats: &[Format]) -> String {
     let streaming = formats.iter().filter(|f| **f != Format::Yaml);
-    streaming.map(|f| format!("{};stream=watch", f.media_type())).collect::<Vec<_>>().join(", ")
+    streaming
+        .map(|f| format!("{};stream=watch", f.media_type()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// All `Accept` headers as one, empty if there is none.
 pub fn accept(headers: &HeaderMap) -> String {
-    headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("").to_owned()
+    headers
+        .get(ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or("")
+        .to_owned()
 }
 
 fn choose(header: &str, offer: Offer) -> Option<Output> {
-    let plain = Output { format: *offer.formats.first()?, transform: Transform::None, pretty: false, stream: false };
+    let plain = Output {
+        format: *offer.formats.first()?,
+        transform: Transform::None,
+        pretty: false,
+        stream: false,
+    };
     if header.is_empty() || header == "*/*" || header == "application/json" && plain.format == Format::Json {
         return Some(plain);
     }
@@ -164,7 +206,12 @@ fn choose(header: &str, offer: Offer) -> Option<Output> {
 }
 
 fn with_params(clause: &Clause<'_>, format: Format, offer: Offer) -> Option<Output> {
-    let mut output = Output { format, transform: Transform::None, pretty: false, stream: false };
+    let mut output = Output {
+        format,
+        transform: Transform::None,
+        pretty: false,
+        stream: false,
+    };
     let (mut kind, mut group, mut version, mut converts) = ("", "", "", false);
     for &(key, value) in &clause.params {
         match key {
@@ -204,7 +251,9 @@ fn with_params(clause: &Clause<'_>, format: Format, offer: Offer) -> Option<Outp
 
 /// True if the client gets indented JSON.
 pub fn pretty(headers: &HeaderMap, query: &str) -> bool {
-    if query.contains("pretty") && let Some(value) = param(query, "pretty").filter(|v| !v.is_empty()) {
+    if query.contains("pretty")
+        && let Some(value) = param(query, "pretty").filter(|v| !v.is_empty())
+    {
         return matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
     let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
@@ -267,7 +316,10 @@ mod tests {
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
         );
         assert_eq!(output(&h, "", BUILT_IN).unwrap().transform, Transform::Table("v1"));
-        let without = Offer { tables: false, ..BUILT_IN };
+        let without = Offer {
+            tables: false,
+            ..BUILT_IN
+        };
         assert_eq!(output(&h, "", without).unwrap().transform, Transform::None);
     }
 
@@ -287,6 +339,9 @@ mod tests {
             "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
         );
         let e = routed(&accepting("text/html"), false).unwrap_err();
-        assert!(e.message.starts_with("406: Not Acceptable\n\nAvailable representations: application/json,"));
+        assert!(
+            e.message
+                .starts_with("406: Not Acceptable\n\nAvailable representations: application/json,")
+        );
     }
 }

@@ -34,9 +34,13 @@ pub enum RepeatedMetaChecks {
 /// Clears what a client may not set on create.
 pub fn wipe_system_fields(object: &mut Value) {
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for member in
-            ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
-        {
+        for member in [
+            "creationTimestamp",
+            "uid",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ] {
             meta.remove(member);
         }
     }
@@ -75,9 +79,8 @@ pub fn check_name(object: &Value, name: &str, namespace: &str) -> StatusResult<(
     }
     let own = meta::namespace(object);
     if !namespace.is_empty() && !own.is_empty() && own != namespace {
-        let message = format!(
-            "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
-        );
+        let message =
+            format!("the namespace of the object ({own}) does not match the namespace on the request ({namespace})");
         return Err(Status::bad_request(message));
     }
     Ok(())
@@ -100,7 +103,10 @@ pub fn generate_name(prefix: &str) -> String {
 
 /// Removes owner references that stand twice; their uids, for the warning.
 pub fn dedup_owner_references(object: &mut Value) -> Vec<String> {
-    let Some(references) = object.at_mut(&["metadata", "ownerReferences"]).and_then(Value::as_array_mut) else {
+    let Some(references) = object
+        .at_mut(&["metadata", "ownerReferences"])
+        .and_then(Value::as_array_mut)
+    else {
         return Vec::new();
     };
     let mut duplicates = Vec::new();
@@ -131,13 +137,25 @@ impl Naming {
     fn check(self, name: &str, prefix: bool) -> Vec<String> {
         match self {
             Naming::PathSegment | Naming::Kind(NameRule::PathSegment, _) => {
-                if prefix { names::path_segment_name_prefix(name) } else { names::path_segment_name(name) }
+                if prefix {
+                    names::path_segment_name_prefix(name)
+                } else {
+                    names::path_segment_name(name)
+                }
             }
             Naming::Kind(NameRule::Label, _) => {
-                if prefix { names::dns1123_label_prefix(name) } else { names::dns1123_label(name) }
+                if prefix {
+                    names::dns1123_label_prefix(name)
+                } else {
+                    names::dns1123_label(name)
+                }
             }
             Naming::Kind(NameRule::Subdomain, _) => {
-                if prefix { names::dns1123_subdomain_prefix(name) } else { names::dns1123_subdomain(name) }
+                if prefix {
+                    names::dns1123_subdomain_prefix(name)
+                } else {
+                    names::dns1123_subdomain(name)
+                }
             }
             Naming::Kind(NameRule::Loose | NameRule::Ip | NameRule::Composed, _) => Vec::new(),
         }
@@ -159,8 +177,14 @@ pub fn validate(object: &Value, namespaced: bool, naming: Naming, errors: &mut E
         for message in naming.check(name, false) {
             errors.push(Error::invalid("metadata.name", name, message));
         }
-        if let Naming::Kind(_, Some(limit)) = naming && name.len() > usize::from(limit) {
-            errors.push(Error::invalid("metadata.name", name, format!("must be no more than {limit} characters")));
+        if let Naming::Kind(_, Some(limit)) = naming
+            && name.len() > usize::from(limit)
+        {
+            errors.push(Error::invalid(
+                "metadata.name",
+                name,
+                format!("must be no more than {limit} characters"),
+            ));
         }
     }
     let namespace = meta::namespace(object);
@@ -201,12 +225,27 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
         }
     }
     if meta::resource_version(new).is_empty() {
-        errors.push(Error::invalid("metadata.resourceVersion", "", "must be specified for an update"));
+        errors.push(Error::invalid(
+            "metadata.resourceVersion",
+            "",
+            "must be specified for an update",
+        ));
     }
     if meta::generation(new) < meta::generation(old) {
-        errors.push(Error::invalid("metadata.generation", meta::generation(new), "must not be decremented"));
+        errors.push(Error::invalid(
+            "metadata.generation",
+            meta::generation(new),
+            "must not be decremented",
+        ));
     }
-    for member in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for member in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
         let (have, had) = (new.at(&["metadata", member]), old.at(&["metadata", member]));
         if have != had {
             let text = matches!(member, "name" | "namespace" | "uid");
@@ -262,7 +301,11 @@ fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
         let gvk = meta::gvk(reference);
         let api_version = reference.str_at(&["apiVersion"]);
         if gvk.version.is_empty() {
-            errors.push(Error::invalid(format!("{FIELD}.apiVersion"), api_version, "version must not be empty"));
+            errors.push(Error::invalid(
+                format!("{FIELD}.apiVersion"),
+                api_version,
+                "version must not be empty",
+            ));
         }
         for member in ["kind", "name", "uid"] {
             if reference.str_at(&[member]).is_empty() {
@@ -270,7 +313,11 @@ fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
             }
         }
         if (gvk.group.as_str(), gvk.version.as_str(), gvk.kind.as_str()) == ("", "v1", "Event") {
-            errors.push(Error::invalid(FIELD, reference.clone(), format!("{gvk} is disallowed from being an owner")));
+            errors.push(Error::invalid(
+                FIELD,
+                reference.clone(),
+                format!("{gvk} is disallowed from being an owner"),
+            ));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
             let this = format!("{}/{}", gvk.kind, reference.str_at(&["name"]));
@@ -307,7 +354,11 @@ fn validate_managed_fields(object: &Value, errors: &mut ErrorList) {
         let at = |member: &str| format!("metadata.managedFields[{i}].{member}");
         let operation = entry.str_at(&["operation"]);
         if !matches!(operation, "Apply" | "Update") {
-            errors.push(Error::invalid(at("operation"), operation, "must be `Apply` or `Update`"));
+            errors.push(Error::invalid(
+                at("operation"),
+                operation,
+                "must be `Apply` or `Update`",
+            ));
         }
         let fields_type = entry.str_at(&["fieldsType"]);
         if !matches!(fields_type, "" | "FieldsV1") {
@@ -343,7 +394,10 @@ mod tests {
         let new = parse(r#"{"metadata":{"name":"a","uid":"v","resourceVersion":"1","finalizers":["x/y"]}}"#);
         let mut errors = ErrorList::new();
         validate_update(&new, &old, &mut errors);
-        assert_eq!(errors.aggregate(), "metadata.uid: Invalid value: \"v\": field is immutable");
+        assert_eq!(
+            errors.aggregate(),
+            "metadata.uid: Invalid value: \"v\": field is immutable"
+        );
     }
 
     #[test]
@@ -355,7 +409,11 @@ mod tests {
         );
         let mut errors = ErrorList::new();
         validate(&object, false, Naming::PathSegment, &mut errors);
-        assert!(errors.aggregate().ends_with("in references for Pod/p and Pod/q"), "{}", errors.aggregate());
+        assert!(
+            errors.aggregate().ends_with("in references for Pod/p and Pod/q"),
+            "{}",
+            errors.aggregate()
+        );
     }
 
     #[test]

@@ -24,7 +24,11 @@ impl Query {
 
     /// All values of `name`.
     pub fn all(&self, name: &str) -> Vec<String> {
-        self.0.iter().filter(|(k, _)| k == name).map(|(_, v)| v.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(k, _)| k == name)
+            .map(|(_, v)| v.clone())
+            .collect()
     }
 
     fn text(&self, name: &str) -> String {
@@ -45,7 +49,9 @@ impl Query {
     }
 
     fn maybe_int(&self, name: &str) -> StatusResult<Option<i64>> {
-        self.get(name).map(|v| parse_int(v).map_err(Status::bad_request)).transpose()
+        self.get(name)
+            .map(|v| parse_int(v).map_err(Status::bad_request))
+            .transpose()
     }
 }
 
@@ -68,7 +74,11 @@ pub fn parse_uint(s: &str) -> Result<u64, String> {
 
 fn number_error(function: &str, s: &str, kind: &std::num::IntErrorKind) -> String {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-    let what = if matches!(kind, PosOverflow | NegOverflow) { "value out of range" } else { "invalid syntax" };
+    let what = if matches!(kind, PosOverflow | NegOverflow) {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
     format!("strconv.{function}: parsing {}: {what}", quote(s))
 }
 
@@ -132,7 +142,11 @@ impl List {
             send_initial_events: query.maybe_bool("sendInitialEvents"),
         };
         let mut errors = ErrorList::new();
-        if watch { options.check_watch(&matching, &mut errors) } else { options.check_list(&matching, &mut errors) }
+        if watch {
+            options.check_watch(&matching, &mut errors)
+        } else {
+            options.check_list(&matching, &mut errors)
+        }
         invalid("ListOptions", errors)?;
         options.watch |= force_watch;
         Ok(options)
@@ -142,10 +156,16 @@ impl List {
         const FIELD: &str = "resourceVersionMatch";
         if !matching.is_empty() {
             if self.resource_version.is_empty() {
-                errors.push(Error::forbidden(FIELD, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+                errors.push(Error::forbidden(
+                    FIELD,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
             }
             if !self.continue_token.is_empty() {
-                errors.push(Error::forbidden(FIELD, "resourceVersionMatch is forbidden when continue is provided"));
+                errors.push(Error::forbidden(
+                    FIELD,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
             if self.version_match == Match::Unset {
                 errors.push(Error::not_supported(FIELD, matching, &["Exact", "NotOlderThan", ""]));
@@ -158,7 +178,10 @@ impl List {
             }
         }
         if self.send_initial_events.is_some() {
-            errors.push(Error::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            errors.push(Error::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
         }
     }
 
@@ -182,14 +205,21 @@ impl List {
                 errors.push(Error::not_supported(FIELD, matching, &["NotOlderThan"]));
             }
             if !self.continue_token.is_empty() {
-                errors.push(Error::forbidden(FIELD, "resourceVersionMatch is forbidden when continue is provided"));
+                errors.push(Error::forbidden(
+                    FIELD,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
         }
     }
 }
 
 fn invalid(kind: &str, errors: ErrorList) -> StatusResult<()> {
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors))
+    }
 }
 
 /// What becomes of unknown and duplicate fields.
@@ -247,7 +277,9 @@ impl Write {
         let dry_run = query.all("dryRun");
         let field_manager = query.text("fieldManager");
         let validation = query.text("fieldValidation");
-        let force = matches!(kind, WriteKind::Apply | WriteKind::Patch).then(|| query.maybe_bool("force")).flatten();
+        let force = matches!(kind, WriteKind::Apply | WriteKind::Patch)
+            .then(|| query.maybe_bool("force"))
+            .flatten();
         let mut errors = ErrorList::new();
         match kind {
             WriteKind::Apply if field_manager.is_empty() => {
@@ -261,11 +293,17 @@ impl Write {
         check_field_manager(&field_manager, "fieldManager", &mut errors);
         check_dry_run(&dry_run, &mut errors);
         if !matches!(validation.as_str(), "" | "Ignore" | "Warn" | "Strict") {
-            errors.push(Error::not_supported("fieldValidation", validation.as_str(), &["", "Ignore", "Strict", "Warn"]));
+            errors.push(Error::not_supported(
+                "fieldValidation",
+                validation.as_str(),
+                &["", "Ignore", "Strict", "Warn"],
+            ));
         }
         invalid(kind.document_kind(), errors)?;
-        let mut document =
-            Value::from([("kind", kind.document_kind().into()), ("apiVersion", "meta.k8s.io/v1".into())]);
+        let mut document = Value::from([
+            ("kind", kind.document_kind().into()),
+            ("apiVersion", "meta.k8s.io/v1".into()),
+        ]);
         if !dry_run.is_empty() {
             document.set_at(&["dryRun"], dry_run.clone().into());
         }
@@ -303,7 +341,11 @@ pub fn check_field_manager(manager: &str, field: &str, errors: &mut ErrorList) {
         errors.push(Error::too_long(field, 128));
     }
     for (at, c) in manager.char_indices().filter(|(_, c)| !printable(*c)) {
-        let shown = if c.is_control() { String::new() } else { format!(" '{c}'") };
+        let shown = if c.is_control() {
+            String::new()
+        } else {
+            format!(" '{c}'")
+        };
         let detail = format!("invalid character U+{:04X}{shown} (at position {at})", u32::from(c));
         errors.push(Error::invalid(field, manager, detail));
     }
@@ -311,13 +353,22 @@ pub fn check_field_manager(manager: &str, field: &str, errors: &mut ErrorList) {
 
 /// Go's `unicode.IsPrint`, near enough: no controls, no space but U+0020, no private use.
 pub fn printable(c: char) -> bool {
-    c == ' ' || !(c.is_control() || c.is_whitespace() || matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xe000..=0xf8ff | 0xfeff))
+    c == ' '
+        || !(c.is_control()
+            || c.is_whitespace()
+            || matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xe000..=0xf8ff | 0xfeff))
 }
 
 /// What a client that names no manager is called: its user agent before the first `/`, printable, at most 128 bytes.
 pub fn manager_of_agent(user_agent: &str) -> String {
     let mut name = String::new();
-    for c in user_agent.split('/').next().unwrap_or("").chars().filter(|c| printable(*c)) {
+    for c in user_agent
+        .split('/')
+        .next()
+        .unwrap_or("")
+        .chars()
+        .filter(|c| printable(*c))
+    {
         if name.len() + c.len_utf8() > 128 {
             break;
         }
@@ -380,8 +431,11 @@ impl Delete {
     pub fn from_document(mut document: Value) -> StatusResult<Delete> {
         let policy = document.get("propagationPolicy").and_then(Value::as_str);
         let orphan_dependents = document.get("orphanDependents").and_then(Value::as_bool);
-        let dry_run: Vec<String> =
-            document.array_at(&["dryRun"]).iter().filter_map(|v| v.as_str().map(str::to_owned)).collect();
+        let dry_run: Vec<String> = document
+            .array_at(&["dryRun"])
+            .iter()
+            .filter_map(|v| v.as_str().map(str::to_owned))
+            .collect();
         let mut errors = ErrorList::new();
         if let (Some(policy), Some(_)) = (policy, orphan_dependents) {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -400,7 +454,12 @@ impl Delete {
         };
         check_dry_run(&dry_run, &mut errors);
         invalid("DeleteOptions", errors)?;
-        let text = |name| document.at(&["preconditions", name]).and_then(Value::as_str).map(str::to_owned);
+        let text = |name| {
+            document
+                .at(&["preconditions", name])
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let options = Delete {
             dry_run: !dry_run.is_empty(),
             grace_period_seconds: document.get("gracePeriodSeconds").and_then(Value::as_i64),
@@ -424,19 +483,35 @@ mod tests {
     #[test]
     fn malformed_numbers_have_gos_texts() {
         let e = List::parse(&Query::parse("limit=x"), false).unwrap_err();
-        assert_eq!((e.code, e.message.as_str()), (400, "strconv.ParseInt: parsing \"x\": invalid syntax"));
-        assert_eq!(parse_uint("99999999999999999999").unwrap_err(), "strconv.ParseUint: parsing \"99999999999999999999\": value out of range");
+        assert_eq!(
+            (e.code, e.message.as_str()),
+            (400, "strconv.ParseInt: parsing \"x\": invalid syntax")
+        );
+        assert_eq!(
+            parse_uint("99999999999999999999").unwrap_err(),
+            "strconv.ParseUint: parsing \"99999999999999999999\": value out of range"
+        );
     }
 
     #[test]
     fn rules_between_options_are_causes() {
         let e = List::parse(&Query::parse("resourceVersionMatch=Exact"), false).unwrap_err();
         assert_eq!(e.code, 422);
-        assert!(e.message.contains("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        assert!(
+            e.message
+                .contains("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        );
         let e = Write::parse(&Query::parse(""), WriteKind::Apply).unwrap_err();
-        assert!(e.message.ends_with("fieldManager: Required value: is required for apply patch"), "{e}");
+        assert!(
+            e.message
+                .ends_with("fieldManager: Required value: is required for apply patch"),
+            "{e}"
+        );
         let e = Delete::from_query(&Query::parse("propagationPolicy=x")).unwrap_err();
-        assert!(e.message.contains("supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""));
+        assert!(
+            e.message
+                .contains("supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"")
+        );
     }
 
     #[test]
