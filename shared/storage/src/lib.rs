@@ -7,12 +7,16 @@
 pub mod cache;
 pub mod embedded;
 pub mod error;
+pub mod metered;
+pub mod metrics;
 pub mod prefixed;
 pub mod store;
 
-pub use cache::{Decoder, Event, EventKind, FieldPath, Filter, JsonDecoder, Object};
+pub use cache::{Cache, CacheConfig, Decoder, Event, EventKind, FieldPath, Filter, JsonDecoder, Object, Source, View};
 pub use embedded::Embedded;
 pub use error::{Conflict, Error, WriteError};
+pub use metered::Metered;
+pub use metrics::Metrics;
 pub use prefixed::Prefixed;
 pub use store::{
     Batch, Change, Entry, Expect, MAX_VALUE_BYTES, Page, Position, ProgressSupport, Range, Revision, Store, Watch,

@@ -83,8 +83,12 @@ impl Transition {
 
     /// The event a watcher with this filter sees, if it sees one. Broken objects match no filter.
     pub(crate) fn seen_through(self: &Arc<Self>, filter: Option<&super::Filter>) -> Option<EventKind> {
+        self.seen_if(|object| filter.is_none_or(|filter| filter(object)))
+    }
+
+    pub(crate) fn seen_if(&self, wanted: impl Fn(&Object) -> bool) -> Option<EventKind> {
         let matches = |object: &Option<Arc<Object>>| match object {
-            Some(object) => object.broken().is_none() && filter.is_none_or(|filter| filter(object)),
+            Some(object) => object.broken().is_none() && wanted(object),
             None => false,
         };
         match (matches(&self.previous), matches(&self.object)) {
@@ -92,13 +96,6 @@ impl Transition {
             (true, true) => Some(EventKind::Modified),
             (true, false) => Some(EventKind::Deleted),
             (false, false) => None,
-        }
-    }
-
-    pub(crate) fn event(self: &Arc<Self>, kind: EventKind) -> Event {
-        Event {
-            kind,
-            live: self.live(),
         }
     }
 
@@ -114,6 +111,12 @@ impl Transition {
         });
         *weak = Arc::downgrade(&live);
         live
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        self.object()
+            .or(self.previous())
+            .map_or(0, |object| object.bytes().len())
     }
 
     /// Bytes this change keeps alive that the current state does not.
@@ -173,6 +176,11 @@ impl Event {
         }
     }
 
+    /// What it weighs in a queue.
+    pub(crate) fn weight(&self) -> usize {
+        self.live.transition.weight()
+    }
+
     /// The object before the change.
     pub fn previous(&self) -> Option<&Arc<Object>> {
         self.live.transition.previous.as_ref()
@@ -221,6 +229,10 @@ impl Frames {
 mod tests {
     use super::*;
 
+    fn event(change: &Arc<Transition>, kind: EventKind) -> Event {
+        Event::of(kind, change.live())
+    }
+
     fn object(revision: Revision, json: &str) -> Option<Arc<Object>> {
         Some(Arc::new(
             Object::from_json("/a".into(), revision, json.as_bytes(), &[]).unwrap(),
@@ -230,15 +242,15 @@ mod tests {
     #[test]
     fn an_encoding_is_made_once_and_shared_while_somebody_watches() {
         let change = Arc::new(Transition::new(2, "/a".into(), object(2, r#"{"metadata":{}}"#), None));
-        let (one, two) = (change.event(EventKind::Added), change.event(EventKind::Added));
+        let (one, two) = (event(&change, EventKind::Added), event(&change, EventKind::Added));
         assert_eq!(one.frame(7, || Bytes::from_static(b"x")), "x");
         assert_eq!(two.frame(7, || unreachable!()), "x");
         assert_eq!(two.frame(8, || Bytes::from_static(b"y")), "y");
-        let modified = change.event(EventKind::Modified);
+        let modified = event(&change, EventKind::Modified);
         assert_eq!(modified.frame(7, || Bytes::from_static(b"z")), "z");
         drop((one, two, modified));
         assert_eq!(
-            change.event(EventKind::Added).frame(7, || Bytes::from_static(b"again")),
+            event(&change, EventKind::Added).frame(7, || Bytes::from_static(b"again")),
             "again"
         );
     }
@@ -251,7 +263,7 @@ mod tests {
         let filter: super::super::Filter = Arc::new(|object: &Object| object.label("a").is_some_and(|a| a == "1"));
         let kind = change.seen_through(Some(&filter)).unwrap();
         assert_eq!(kind, EventKind::Deleted);
-        let event = change.event(kind);
+        let event = event(&change, kind);
         assert_eq!(
             event.object().bytes(),
             &r#"{"metadata":{"resourceVersion":"5","labels":{"a":"1"}}}"#

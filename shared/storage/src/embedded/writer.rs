@@ -63,15 +63,15 @@ struct Compaction {
     mark: Revision,
 }
 
+/// Who waits, and what to say.
+type Answer<T, E> = (oneshot::Sender<Result<T, E>>, Result<T, E>);
+
 /// What a transaction leaves to be told once it is durable.
 #[derive(Default)]
 struct Outcome {
     changes: Vec<Change>,
-    writes: Vec<(
-        oneshot::Sender<Result<Revision, WriteError>>,
-        Result<Revision, WriteError>,
-    )>,
-    compactions: Vec<(oneshot::Sender<Result<(), Error>>, Result<(), Error>)>,
+    writes: Vec<Answer<Revision, WriteError>>,
+    compactions: Vec<Answer<(), Error>>,
     revision: Revision,
     compacted: Revision,
     scrubbed: Revision,
