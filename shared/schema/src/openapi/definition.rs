@@ -10,7 +10,7 @@ use triptych_object::{Object, Value};
 
 use super::{Describe, IN_EVERY_VERSION, Scope};
 use crate::types::{
-    Field, Kind, ListKind, Name, PatchStrategy, PublishedDefault, Schema, Shape, Topology, Type, TypeId,
+    Field, Kind, ListKind, Name, Omit, PatchStrategy, PublishedDefault, Schema, Shape, Topology, Type, TypeId,
 };
 
 /// Which OpenAPI.
@@ -54,21 +54,31 @@ impl Definitions<'_> {
     /// Names of the types given and of all they refer to, sorted.
     pub fn closure<'n>(&self, roots: impl IntoIterator<Item = &'n str>) -> BTreeSet<Name> {
         let mut found = BTreeSet::new();
-        let mut queue: VecDeque<TypeId> = roots.into_iter().filter_map(|n| self.schema.named(n)).collect();
+        let mut queue = VecDeque::new();
+        for name in roots {
+            if let Some(id) = self.schema.named(name)
+                && found.insert(Name::Owned(name.to_owned()))
+            {
+                self.parts(id, &mut queue);
+            }
+        }
         while let Some(id) = queue.pop_front() {
             let ty = self.schema.get(id);
             match &ty.name {
-                Some(name) if published(ty) && !found.insert(name.clone()) => continue,
-                _ => {}
-            }
-            match &ty.shape {
-                Shape::Struct(s) => queue.extend(s.fields.iter().map(|f| f.ty)),
-                Shape::List(l) => queue.push_back(l.item),
-                Shape::Map(m) => queue.push_back(m.value),
-                _ => {}
+                Some(name) if published(ty) && !found.insert(name.clone()) => {}
+                _ => self.parts(id, &mut queue),
             }
         }
         found
+    }
+
+    fn parts(&self, id: TypeId, queue: &mut VecDeque<TypeId>) {
+        match &self.schema.get(id).shape {
+            Shape::Struct(s) => queue.extend(s.fields.iter().map(|f| f.ty)),
+            Shape::List(l) => queue.push_back(l.item),
+            Shape::Map(m) => queue.push_back(m.value),
+            _ => {}
+        }
     }
 
     /// The definition of a named type; none when there is no such type.
@@ -148,9 +158,9 @@ impl Definitions<'_> {
         match &ty.shape {
             Shape::List(list) if ty.name.is_none() => list_kind(&mut out, &list.kind),
             Shape::Map(map) if details.topology == Topology::Unmarked => topology(&mut out, map.topology),
-            _ => {}
+            Shape::Bytes if details.topology == Topology::Atomic => list_kind(&mut out, &ListKind::Atomic),
+            _ => topology(&mut out, details.topology),
         }
-        topology(&mut out, details.topology);
         if let Some(key) = &details.patch.key {
             out.insert("x-kubernetes-patch-merge-key", text(key));
         }
@@ -182,13 +192,10 @@ impl Definitions<'_> {
         match &field.details().published_default {
             PublishedDefault::Value(value) => Some(value.clone()),
             PublishedDefault::Nothing => None,
-            PublishedDefault::Implied => match field.default() {
-                Some(default) => Some(default.clone()),
-                None if field.pointer => None,
-                None if matches!(ty.shape, Shape::Struct(_)) => Some(Value::object()),
-                None if field.omit == crate::types::Omit::Never => zero(ty),
-                None => None,
-            },
+            PublishedDefault::Implied if field.pointer => None,
+            PublishedDefault::Implied if matches!(ty.shape, Shape::Struct(_)) => Some(Value::object()),
+            PublishedDefault::Implied if field.omit == Omit::Never => zero(ty),
+            PublishedDefault::Implied => None,
         }
     }
 

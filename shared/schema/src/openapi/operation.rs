@@ -3,8 +3,6 @@
 //! Contract: kube-apiserver's paths, operation ids, tags and actions, the deprecated `watch/` paths included. A route
 //! is the neutral form that both OpenAPI versions are written from.
 
-use std::borrow::Cow;
-
 use super::parameter::{self, Parameter, Place};
 use crate::resource::{Resource, Subresource, SubresourceForm};
 use crate::types::{Kind, Name, Schema};
@@ -437,8 +435,8 @@ impl Builder<'_> {
     }
 
     fn create(&self, at: At) -> Route {
-        let article = format!(" {} ", article(&self.resource.kind));
-        let mut route = self.route("post", at, "post", "create", self.sentence("create", &article));
+        let description = self.sentence("create", article(&self.resource.kind));
+        let mut route = self.route("post", at, "post", "create", description);
         route.parameters.extend(parameter::create_options());
         let payload = self.own_payload();
         route.body = Some((payload.clone(), true));
@@ -477,17 +475,12 @@ impl Builder<'_> {
     }
 
     fn delete(&self) -> Route {
-        let article = format!(" {} ", article(&self.resource.kind));
-        let mut route = self.route(
-            "delete",
-            At::Item,
-            "delete",
-            "delete",
-            self.sentence("delete", &article),
-        );
+        let description = self.sentence("delete", article(&self.resource.kind));
+        let mut route = self.route("delete", At::Item, "delete", "delete", description);
         route.parameters.extend(parameter::delete_options());
         route.body = Some((Payload::Type(DELETE_OPTIONS.into()), false));
-        let payload = match self.resource.delete_returns_object {
+        // DELETE of a namespace answers the namespace, but upstream does not say so
+        let payload = match self.resource.delete_returns_object && self.resource.resource != "namespaces" {
             true => self.own_payload(),
             false => Payload::Type(STATUS.into()),
         };
@@ -616,15 +609,15 @@ fn title(word: &str) -> String {
         .unwrap_or_default()
 }
 
-/// `a` or `an`, nothing for a plural.
-pub fn article(noun: &str) -> Cow<'static, str> {
+/// ` a ` or ` an `, nothing but a blank for a plural.
+pub fn article(noun: &str) -> &'static str {
     let plural = noun.ends_with('s') && !noun.ends_with("ss");
     let vowel = noun.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'I', 'O', 'U']);
-    Cow::Borrowed(match (plural, vowel) {
-        (true, _) => "",
-        (_, true) => "an",
-        _ => "a",
-    })
+    match (plural, vowel) {
+        (true, _) => " ",
+        (_, true) => " an ",
+        _ => " a ",
+    }
 }
 
 /// Parameters that every one of the routes has, and which therefore stand once at the path.
@@ -676,8 +669,8 @@ mod tests {
 
     #[test]
     fn articles_follow_the_noun() {
-        assert_eq!(article("Ingress"), "an");
-        assert_eq!(article("Endpoints"), "");
-        assert_eq!(article("Pod"), "a");
+        assert_eq!(article("Ingress"), " an ");
+        assert_eq!(article("Endpoints"), " ");
+        assert_eq!(article("Pod"), " a ");
     }
 }
