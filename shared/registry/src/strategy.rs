@@ -32,14 +32,25 @@ pub struct Context {
 
 /// Something taken for an object that is about to be written. Dropped without [`Reservation::commit`], it is released.
 pub trait Reservation: Send {
-    /// The write succeeded.
-    fn commit(self: Box<Self>);
+    /// The write succeeded: what was taken is kept, and what the old object held and the new one does not is released.
+    fn commit(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
 /// One kind's particulars; also used for its subresources that store the kind (status, ephemeralcontainers, resize).
 pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields; runs after table defaults, on every decoded object.
     fn default(&self, _object: &mut Value) {}
+
+    /// Fills in what the kind allocates, before the object is prepared and validated (kube-apiserver's `BeginCreate`
+    /// and `BeginUpdate`). It only reads: what was chosen here is taken by [`Strategy::reserve`].
+    fn begin<'a>(
+        &'a self,
+        _cx: &'a Context,
+        _new: &'a mut Value,
+        _old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Clears and sets what a client may not decide on create.
     fn prepare_create(&self, _cx: &Context, _new: &mut Value) {}
@@ -102,6 +113,11 @@ pub trait Strategy: Send + Sync + 'static {
         _old: Option<&'a Value>,
     ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Releases what an object held that is gone from the store.
+    fn after_delete<'a>(&'a self, _cx: &'a Context, _object: &'a Value) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -44,6 +44,7 @@ pub async fn create(
         meta::set_text(&mut object, "name", object_meta::generate_name(&prefix));
     }
     object_meta::ensure_namespace(&mut object, &cx.namespace)?;
+    endpoint.strategy.begin(&cx, &mut object, None).await?;
     for path in &endpoint.resource.clear_on_create {
         paths::clear(&mut object, path);
     }
@@ -90,7 +91,7 @@ pub async fn create(
     match swap(collection, &key, Expect::Absent, Some(bytes)).await {
         Ok(stored) => {
             if let Some(reservation) = reservation {
-                reservation.commit();
+                reservation.commit().await;
             }
             Ok(Saved::Stored(stored))
         }
@@ -112,6 +113,7 @@ pub async fn prepare_update(
     warnings: &mut Warnings,
 ) -> StatusResult<(Value, Option<Box<dyn crate::strategy::Reservation>>)> {
     object_meta::ensure_namespace(&mut new, &cx.namespace)?;
+    strategy.begin(cx, &mut new, Some(old)).await?;
     meta::set_generation(&mut new, meta::generation(old));
     let watched = restrict(endpoint, cx, &mut new, old);
     strategy.prepare_update(cx, &mut new, old);

@@ -216,7 +216,7 @@ impl Change<'_> {
         match save::swap(self.endpoint.collection()?, key, Expect::Revision(current.revision()), Some(bytes)).await {
             Ok(stored) => {
                 if let Some(reservation) = reservation {
-                    reservation.commit();
+                    reservation.commit().await;
                 }
                 Ok(Attempt::Saved(Saved::Stored(stored), false))
             }
@@ -310,7 +310,10 @@ impl Change<'_> {
             return Ok(Attempt::Saved(Saved::Dry(new), false));
         }
         match save::swap(self.endpoint.collection()?, key, Expect::Revision(current.revision()), None).await {
-            Ok(_) => Ok(Attempt::Saved(Saved::Dry(new), false)),
+            Ok(_) => {
+                self.strategy.after_delete(cx, &new).await;
+                Ok(Attempt::Saved(Saved::Dry(new), false))
+            }
             Err(SwapError::Lost(fresh)) => Ok(Attempt::Lost(fresh)),
             Err(SwapError::Failed(status)) => Err(status),
         }
