@@ -415,3 +415,6 @@ fn same_but(a: &Value, b: &Value, member: &str, decide: impl Fn(&Value, &Value) 
             _ => decide(&Value::Null, &Value::Null),
         }
 }
+
+#[cfg(test)]
+mod tests;

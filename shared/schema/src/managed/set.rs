@@ -469,7 +469,7 @@ mod tests {
         check(
             left,
             right,
-            FieldSet::union,
+            |l, r| l.union(r),
             r#"{"f:a":{".":{},"f:x":{},"f:y":{}},"f:b":{},"f:c":{}}"#,
         );
         check(left, right, |l, r| l.intersection(&r), "{}");

@@ -378,7 +378,8 @@ fn published_default<'s>(schema: &'s Schema, field: &'s Field) -> Option<Scalar<
         PublishedDefault::Value(value) => present(value),
         PublishedDefault::Nothing => None,
         PublishedDefault::Implied => {
-            if let Some(value) = schema.default_of(field) {
+            // The default of a structural schema's property; that of a built-in field is shown only where it says so.
+            if let Some(value) = &schema.get(field.ty).default {
                 return present(value);
             }
             if field.pointer || field.omit != Omit::Never {
