@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod embedded;
 pub mod error;
+pub mod etcd;
 pub mod metered;
 pub mod metrics;
 pub mod prefixed;
@@ -15,6 +16,7 @@ pub mod store;
 pub use cache::{Cache, CacheConfig, Decoder, Event, EventKind, FieldPath, Filter, JsonDecoder, Object, Source, View};
 pub use embedded::Embedded;
 pub use error::{Conflict, Error, WriteError};
+pub use etcd::{Etcd, EtcdOptions};
 pub use metered::Metered;
 pub use metrics::Metrics;
 pub use prefixed::Prefixed;

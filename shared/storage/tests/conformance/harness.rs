@@ -1,29 +1,104 @@
 //! Backends to run the suite over; each owns what it started.
 
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use triptych_storage::embedded::EmbeddedOptions;
-use triptych_storage::{Batch, Change, Embedded, Expect, Prefixed, Revision, Store, Watch, Write, WriteError};
+use triptych_storage::{
+    Batch, Change, Embedded, Etcd, EtcdOptions, Expect, Metrics, Prefixed, Revision, Store, Watch, Write, WriteError,
+};
 
 pub struct Backend {
     pub store: Arc<dyn Store>,
     _folder: tempfile::TempDir,
+    _server: Option<EtcdServer>,
+}
+
+/// An etcd of one member, killed when dropped.
+pub struct EtcdServer {
+    process: Child,
+    pub url: String,
+}
+
+impl EtcdServer {
+    /// Starts the etcd that `deploy/tools/get-etcd` finds, on ports of its own.
+    pub fn start(folder: &Path) -> Self {
+        let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/tools/get-etcd");
+        let found = Command::new(tool).output().unwrap();
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        let binary = String::from_utf8(found.stdout).unwrap();
+        let [url, peers] = [(); 2].map(|()| {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            format!("http://{}", free.local_addr().unwrap())
+        });
+        let process = Command::new(binary.trim())
+            .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
+            .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+            .args(["--initial-cluster", &format!("default={peers}"), "--data-dir"])
+            .arg(folder)
+            .args(["--log-level", "error", "--unsafe-no-fsync"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { process, url }
+    }
+}
+
+impl Drop for EtcdServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 impl Backend {
     pub fn embedded() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap());
-        Self { store, _folder: folder }
+        Self {
+            store,
+            _folder: folder,
+            _server: None,
+        }
+    }
+
+    pub async fn etcd() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let server = EtcdServer::start(folder.path());
+        let options = EtcdOptions {
+            servers: vec![server.url.clone()],
+            ..EtcdOptions::default()
+        };
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        let etcd: Arc<dyn Store> = Arc::new(Etcd::connect(&options, &metrics).await.unwrap());
+        in_time(async {
+            while etcd.current_revision().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        let store = Arc::new(Prefixed::new(etcd, "/registry"));
+        Self {
+            store,
+            _folder: folder,
+            _server: Some(server),
+        }
     }
 
     pub fn prefixed() -> Self {
-        let Self { store, _folder } = Self::embedded();
+        let Self {
+            store,
+            _folder,
+            _server,
+        } = Self::embedded();
         Self {
             store: Arc::new(Prefixed::new(store, "/registry")),
             _folder,
+            _server,
         }
     }
 }

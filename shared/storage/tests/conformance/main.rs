@@ -15,6 +15,13 @@ macro_rules! over_every_backend {
                 crate::suite::$test(backend.store.clone()).await;
             })*
         }
+        mod etcd {
+            $(#[tokio::test]
+            async fn $test() {
+                let backend = crate::harness::Backend::etcd().await;
+                crate::suite::$test(backend.store.clone()).await;
+            })*
+        }
         mod prefixed {
             $(#[tokio::test]
             async fn $test() {
