@@ -26,6 +26,8 @@ pub enum RepeatedMetaChecks {
     None,
     /// Those of an update.
     Update,
+    /// Those of a whole object.
+    Whole,
     /// Those of an update and those of a whole object.
     #[default]
     UpdateAndWhole,
@@ -346,6 +348,18 @@ fn validate_finalizers(object: &Value, errors: &mut ErrorList) {
     if BOTH.iter().all(|f| finalizers.contains(f)) {
         let detail = format!("finalizer {} and {} cannot be both set", BOTH[0], BOTH[1]);
         errors.push(Error::invalid(FIELD, finalizers, detail));
+    }
+}
+
+/// Finalizers without a domain must be those that Kubernetes itself uses: what the validators of most built-in kinds add
+/// to the common rules.
+pub fn validate_standard_finalizers(object: &Value, errors: &mut ErrorList) {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    for (i, finalizer) in meta::finalizers(object).enumerate() {
+        if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(Error::invalid(format!("metadata.finalizers[{i}]"), finalizer, detail));
+        }
     }
 }
 

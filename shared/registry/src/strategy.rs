@@ -69,6 +69,11 @@ pub trait Strategy: Send + Sync + 'static {
         RepeatedMetaChecks::default()
     }
 
+    /// Whether the kind's validator wants finalizers without a domain to be standard ones.
+    fn standard_finalizers(&self) -> bool {
+        true
+    }
+
     /// `Warning` header texts of a create (`old` is `None`) or update.
     fn warnings(&self, _cx: &Context, _new: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()

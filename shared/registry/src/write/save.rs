@@ -54,6 +54,10 @@ pub async fn create(
     let mut errors = ErrorList::new();
     let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
     object_meta::validate(&object, endpoint.resource.namespaced, naming, &mut errors);
+    let standard_finalizers = endpoint.model.bare_items() && endpoint.strategy.standard_finalizers();
+    if standard_finalizers {
+        object_meta::validate_standard_finalizers(&object, &mut errors);
+    }
     endpoint.model.validate(&object, None, &mut errors);
     endpoint.strategy.validate_create(&cx, &object, &mut errors);
     invalid(endpoint, &object, errors)?;
@@ -127,12 +131,19 @@ pub async fn prepare_update(
     object_meta::validate(&new, namespaced, Naming::PathSegment, &mut errors);
     object_meta::validate_update(&new, old, &mut errors);
     let repeated = strategy.repeated_meta_checks();
-    if repeated != RepeatedMetaChecks::None {
+    let standard_finalizers = endpoint.model.bare_items() && strategy.standard_finalizers();
+    if matches!(repeated, RepeatedMetaChecks::Update | RepeatedMetaChecks::UpdateAndWhole) {
         object_meta::validate_update(&new, old, &mut errors);
+        if standard_finalizers {
+            object_meta::validate_standard_finalizers(&new, &mut errors);
+        }
     }
-    if repeated == RepeatedMetaChecks::UpdateAndWhole {
+    if matches!(repeated, RepeatedMetaChecks::Whole | RepeatedMetaChecks::UpdateAndWhole) {
         let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
         object_meta::validate(&new, namespaced, naming, &mut errors);
+        if standard_finalizers {
+            object_meta::validate_standard_finalizers(&new, &mut errors);
+        }
     }
     endpoint.model.validate(&new, Some(old), &mut errors);
     strategy.validate_update(cx, &new, old, &mut errors);
