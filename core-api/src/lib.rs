@@ -1,3 +1,5 @@
-//! core-api
+//! The second tier: every built-in group but those of the aggregator and of extensions-api.
 
+pub mod kinds;
 pub mod schema;
+pub mod validation;

@@ -1,0 +1,183 @@
+//! How a struct of kube-apiserver's internal types shows as the bad value of an error: Go's JSON of a struct without
+//! tags, every field written under its Go name, unset pointers, lists and maps as `null`. Types of
+//! k8s.io/apimachinery (LabelSelector, ObjectMeta …) have tags and show as in a document.
+
+use triptych_object::Value;
+use triptych_object::value::Object;
+use triptych_schema::types::{Field, Schema, Shape, TypeId};
+
+use super::cursor::Step;
+
+/// `value`, found at `path` below `root`, as Go shows it; as it stands in the document if its type is not known.
+pub fn show(value: Option<&Value>, root: &Value, path: &[Step<'_>]) -> Value {
+    let plain = || value.cloned().unwrap_or(Value::Null);
+    let Some(schema) = crate::schema::types() else {
+        return plain();
+    };
+    let start = crate::schema::kind_type(root.str_at(&["apiVersion"]), root.str_at(&["kind"]));
+    match start.and_then(|start| type_at(schema, start, path)) {
+        Some(ty) => of_type(schema, ty, value),
+        None => plain(),
+    }
+}
+
+fn type_at(schema: &Schema, start: TypeId, path: &[Step<'_>]) -> Option<TypeId> {
+    path.iter()
+        .try_fold(start, |ty, step| match (&schema.get(ty).shape, step) {
+            (Shape::Struct(s), Step::Field(name)) => s.field(name).map(|f| f.ty),
+            (Shape::List(l), Step::Index(_)) => Some(l.item),
+            (Shape::Map(m), Step::Key(_)) => Some(m.value),
+            _ => None,
+        })
+}
+
+/// A value of a known type as Go shows it.
+pub fn of_type(schema: &Schema, ty: TypeId, value: Option<&Value>) -> Value {
+    let node = schema.get(ty);
+    let tagged = node
+        .name
+        .as_deref()
+        .is_some_and(|n| n.starts_with("io.k8s.apimachinery."));
+    let value = value.filter(|v| !v.is_null());
+    if tagged {
+        return value.cloned().unwrap_or_else(|| zero(&node.shape));
+    }
+    match &node.shape {
+        Shape::Struct(s) => {
+            let value = value.unwrap_or(&Value::Null);
+            let mut out = Object::with_capacity(s.fields.len());
+            for field in &s.fields {
+                struct_field(schema, field, value.get(&field.name), &mut out);
+            }
+            Value::Object(out)
+        }
+        Shape::List(l) => match value.and_then(Value::as_array) {
+            Some(items) => Value::Array(items.iter().map(|i| of_type(schema, l.item, Some(i))).collect()),
+            None => Value::Null,
+        },
+        Shape::Map(m) => match value.and_then(Value::as_object) {
+            Some(map) => {
+                let mut out: Object = map
+                    .iter()
+                    .map(|(k, v)| (k.to_owned(), of_type(schema, m.value, Some(v))))
+                    .collect();
+                out.sort();
+                Value::Object(out)
+            }
+            None => Value::Null,
+        },
+        shape => value.cloned().unwrap_or_else(|| zero(shape)),
+    }
+}
+
+fn struct_field(schema: &Schema, field: &Field, value: Option<&Value>, out: &mut Object) {
+    // embedded metadata has no name of its own: its members stand among the others
+    if field.name == "metadata" {
+        if let Some(members) = value.and_then(Value::as_object) {
+            for (name, member) in members.iter() {
+                out.insert(name, member.clone());
+            }
+        }
+        return;
+    }
+    let shown = match value.filter(|v| !v.is_null()) {
+        None if field.pointer => Value::Null,
+        value => of_type(schema, field.ty, value),
+    };
+    out.insert(go_name(&field.name), shown);
+}
+
+fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::Bool => Value::Bool(false),
+        Shape::Int { .. } | Shape::Float { .. } | Shape::IntOrString => Value::Int(0),
+        Shape::String => "".into(),
+        Shape::Quantity | Shape::Duration => "0".into(),
+        Shape::Struct(_) => Value::object(),
+        _ => Value::Null,
+    }
+}
+
+/// The Go name of a field: its first letter, or the abbreviation it begins with, in capitals.
+pub fn go_name(json: &str) -> String {
+    const ABBREVIATIONS: [&str; 27] = [
+        "aws", "api", "csi", "dns", "fc", "fs", "gce", "gid", "gmsa", "grpc", "http", "id", "io", "ip", "iscsi", "nfs",
+        "os", "pod", "qos", "rbd", "se", "sctp", "tcp", "tls", "tty", "uid", "url",
+    ];
+    match json {
+        "cephfs" => return "CephFS".into(),
+        "glusterfs" => return "Glusterfs".into(),
+        "downwardAPI" => return "DownwardAPI".into(),
+        "hostIPC" => return "HostIPC".into(),
+        "seLinuxOptions" => return "SELinuxOptions".into(),
+        "seLinuxChangePolicy" => return "SELinuxChangePolicy".into(),
+        "gmsaCredentialSpecName" => return "GMSACredentialSpecName".into(),
+        "gmsaCredentialSpec" => return "GMSACredentialSpec".into(),
+        "stdinOnce" => return "StdinOnce".into(),
+        "iscsiInterface" => return "ISCSIInterface".into(),
+        "targetWWNs" => return "TargetWWNs".into(),
+        _ => {}
+    }
+    let word_end = json.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(json.len());
+    let (word, rest) = json.split_at(word_end);
+    if word != "pod" && word != "se" && ABBREVIATIONS.contains(&word) {
+        return format!("{}{rest}", word.to_ascii_uppercase());
+    }
+    let mut chars = json.chars();
+    match chars.next() {
+        Some(first) => first.to_ascii_uppercase().to_string() + chars.as_str(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use triptych_object::json;
+
+    #[test]
+    fn go_names_capitalise_abbreviations() {
+        let names = [
+            "apiGroup",
+            "fsType",
+            "hostIP",
+            "podIP",
+            "uid",
+            "tcpSocket",
+            "seccompProfile",
+            "ip",
+        ];
+        let go: Vec<String> = names.iter().map(|n| go_name(n)).collect();
+        assert_eq!(
+            go,
+            [
+                "APIGroup",
+                "FSType",
+                "HostIP",
+                "PodIP",
+                "UID",
+                "TCPSocket",
+                "SeccompProfile",
+                "IP"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_struct_shows_every_field() {
+        let schema = crate::schema::types().unwrap();
+        let ty = schema.named("io.k8s.api.core.v1.PodResourceClaim").unwrap();
+        let value = json::from_slice(br#"{"name":"x"}"#).unwrap();
+        assert_eq!(
+            json::to_string(&of_type(schema, ty, Some(&value))),
+            r#"{"Name":"x","ResourceClaimName":null,"ResourceClaimTemplateName":null}"#
+        );
+        let ty = schema.named("io.k8s.api.core.v1.Toleration").unwrap();
+        let value = json::from_slice(br#"{"key":"k","operator":"Exists"}"#).unwrap();
+        assert_eq!(
+            json::to_string(&of_type(schema, ty, Some(&value))),
+            r#"{"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}"#
+        );
+    }
+}

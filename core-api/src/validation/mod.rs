@@ -1,0 +1,9 @@
+//! Rules about built-in kinds, as functions on a [`Cursor`]; one file per concept that several kinds share.
+//!
+//! Contract: texts, fields, reasons and order equal those of kube-apiserver's validators. A rule never returns early
+//! because of another's finding unless kube-apiserver does.
+
+pub mod cursor;
+pub mod go_struct;
+
+pub use cursor::{Cursor, check};
