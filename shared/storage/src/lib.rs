@@ -10,8 +10,10 @@ pub mod error;
 pub mod etcd;
 pub mod metered;
 pub mod metrics;
+pub mod options;
 pub mod prefixed;
 pub mod store;
+pub mod stores;
 
 pub use cache::{Cache, CacheConfig, Decoder, Event, EventKind, FieldPath, Filter, JsonDecoder, Object, Source, View};
 pub use embedded::Embedded;
@@ -19,8 +21,10 @@ pub use error::{Conflict, Error, WriteError};
 pub use etcd::{Etcd, EtcdOptions};
 pub use metered::Metered;
 pub use metrics::Metrics;
+pub use options::{StorageOptions, StorageSettings};
 pub use prefixed::Prefixed;
 pub use store::{
     Batch, Change, Entry, Expect, MAX_VALUE_BYTES, Page, Position, ProgressSupport, Range, Revision, Store, Watch,
     WatchControl, Write,
 };
+pub use stores::Stores;

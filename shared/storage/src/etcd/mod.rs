@@ -9,7 +9,6 @@ mod revision;
 mod version;
 mod watch;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -106,11 +105,6 @@ async fn connect(options: &EtcdOptions, servers: &[String]) -> Result<Client, Er
         connect = connect.with_tls(tls);
     }
     Client::connect(servers, Some(connect)).await.map_err(failed)
-}
-
-/// Reads what TLS needs; the error names the file.
-pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Bounds a request in time.
