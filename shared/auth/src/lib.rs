@@ -5,6 +5,7 @@
 
 pub mod authentication;
 pub mod authenticator;
+pub mod authorization;
 pub mod authorizer;
 
 pub use authenticator::{Authenticator, Identity};

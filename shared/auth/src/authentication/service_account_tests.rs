@@ -251,7 +251,7 @@ fn claims_are_those_of_kubernetes() {
     let token = issuer.issue(&content).unwrap();
     let claims = Unverified::parse(&token)
         .unwrap()
-        .verify(&[issuer.key.public.clone()])
+        .verify(std::slice::from_ref(&issuer.key.public))
         .unwrap();
     assert_eq!(
         json::to_string(&claims.0),
