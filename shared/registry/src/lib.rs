@@ -4,6 +4,7 @@
 //! calls [`Endpoint::handle`]. What a resource can do is data on its [`Endpoint`], never discovered.
 
 pub mod admission;
+pub mod age;
 pub mod body;
 pub mod discovery;
 pub mod negotiate;
