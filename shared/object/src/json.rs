@@ -15,6 +15,9 @@ pub const MAX_DEPTH: usize = 1000;
 /// No more duplicate keys than this are reported.
 pub const MAX_DUPLICATES: usize = 100;
 
+/// The text of no more numbers than this is remembered.
+pub const MAX_NUMBERS: usize = 100;
+
 /// Why a text is no JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -30,8 +33,47 @@ pub struct SyntaxError {
 pub struct Parsed {
     /// The document.
     pub value: Value,
-    /// Paths such as `spec.containers[0].name`, at most [`MAX_DUPLICATES`].
-    pub duplicates: Vec<String>,
+    /// At most [`MAX_DUPLICATES`].
+    pub duplicates: Vec<Duplicate>,
+    /// Numbers whose value does not say how they were written, at most [`MAX_NUMBERS`].
+    pub numbers: Vec<OddNumber>,
+}
+
+/// A number that [`to_string`] would write differently: `1.0`, `1e2`, `9223372036854775808`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OddNumber {
+    /// Such as `spec.replicas`.
+    pub path: String,
+    /// As it was written.
+    pub text: String,
+}
+
+/// A key that stood more than once in its map; the last one won, in the place of the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// Such as `spec.containers[0].name`.
+    pub path: String,
+    /// Where the path of its map ends.
+    parent: usize,
+    /// How many different keys of its map had been read when it stood for the second time.
+    pub before: usize,
+}
+
+impl Duplicate {
+    /// The path of its map, empty for the document itself.
+    pub fn parent(&self) -> &str {
+        &self.path[..self.parent]
+    }
+
+    /// The key itself.
+    pub fn key(&self) -> &str {
+        let key = &self.path[self.parent..];
+        if self.parent == 0 {
+            key
+        } else {
+            key.strip_prefix('.').unwrap_or(key)
+        }
+    }
 }
 
 /// Reads one document and nothing after it.
@@ -42,6 +84,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
         depth: 0,
         path: Vec::new(),
         duplicates: Vec::new(),
+        numbers: Vec::new(),
     };
     let value = p.value()?;
     p.space();
@@ -51,6 +94,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
     Ok(Parsed {
         value,
         duplicates: p.duplicates,
+        numbers: p.numbers,
     })
 }
 
@@ -69,7 +113,8 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     path: Vec<Step>,
-    duplicates: Vec<String>,
+    duplicates: Vec<Duplicate>,
+    numbers: Vec<OddNumber>,
 }
 
 type Result1<T> = Result<T, SyntaxError>;
@@ -158,7 +203,7 @@ impl Parser<'_> {
             self.path.push(Step::Key(start, end));
             let value = self.value()?;
             if map.contains_key(&key) {
-                self.duplicate();
+                self.duplicate(map.len());
             }
             self.path.pop();
             map.insert(key, value);
@@ -197,12 +242,12 @@ impl Parser<'_> {
         }
     }
 
-    fn duplicate(&mut self) {
-        if self.duplicates.len() >= MAX_DUPLICATES {
-            return;
-        }
+    /// The path of the value at hand, and where that of its parent ends.
+    fn path(&self) -> (String, usize) {
         let mut path = String::new();
+        let mut parent = 0;
         for step in &self.path {
+            parent = path.len();
             match step {
                 Step::Key(start, end) => {
                     if !path.is_empty() {
@@ -213,8 +258,16 @@ impl Parser<'_> {
                 Step::Index(i) => path.push_str(&format!("[{i}]")),
             }
         }
-        if !self.duplicates.contains(&path) {
-            self.duplicates.push(path);
+        (path, parent)
+    }
+
+    fn duplicate(&mut self, before: usize) {
+        if self.duplicates.len() >= MAX_DUPLICATES {
+            return;
+        }
+        let (path, parent) = self.path();
+        if !self.duplicates.iter().any(|d| d.path == path) {
+            self.duplicates.push(Duplicate { path, parent, before });
         }
     }
 
@@ -268,7 +321,16 @@ impl Parser<'_> {
             return Ok(Value::Int(i));
         }
         match text.parse::<f64>() {
-            Ok(f) if f.is_finite() => Ok(Value::Float(f)),
+            Ok(f) if f.is_finite() => {
+                if self.numbers.len() < MAX_NUMBERS && encode_float(f) != text {
+                    let (path, _) = self.path();
+                    self.numbers.push(OddNumber {
+                        path,
+                        text: text.to_owned(),
+                    });
+                }
+                Ok(Value::Float(f))
+            }
             _ => Err(self.error(format!(
                 "json: cannot unmarshal number {text} into Go value of type float64"
             ))),
@@ -522,7 +584,12 @@ mod tests {
     #[test]
     fn duplicate_keys_are_reported_with_their_path() {
         let p = parse(br#"{"spec":{"c":[{"n":1,"n":2}]},"a":1,"a":2}"#).unwrap();
-        assert_eq!(p.duplicates, ["spec.c[0].n", "a"]);
+        let paths: Vec<_> = p
+            .duplicates
+            .iter()
+            .map(|d| (d.path.as_str(), d.parent(), d.before))
+            .collect();
+        assert_eq!(paths, [("spec.c[0].n", "spec.c[0]", 1), ("a", "", 2)]);
         assert_eq!(p.value.get("a"), Some(&Value::Int(2)));
     }
 

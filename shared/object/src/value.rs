@@ -279,6 +279,12 @@ impl Object {
         }
     }
 
+    /// Adds a member that is known not to be there yet, without looking.
+    pub fn push_new(&mut self, key: String, value: Value) {
+        debug_assert!(!self.contains_key(&key));
+        self.push(key, value);
+    }
+
     fn push(&mut self, key: String, value: Value) {
         if let Some(index) = &mut self.index {
             index.insert(key.clone(), self.entries.len());

@@ -3,6 +3,7 @@
 //! [`types`] is the in-memory form, [`resource`] what a resource is and can do, [`table`] reads both from what the
 //! compiler made of the schema texts.
 
+pub mod decode;
 pub mod go_text;
 pub mod managed;
 pub mod openapi;
@@ -12,3 +13,6 @@ pub mod table;
 pub mod types;
 
 pub use table::Table;
+
+#[cfg(test)]
+mod test_support;

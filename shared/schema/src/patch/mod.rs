@@ -37,7 +37,7 @@ impl Document {
             Reading::Strict => parsed
                 .duplicates
                 .iter()
-                .map(|path| format!("duplicate field \"{path}\""))
+                .map(|d| format!("duplicate field \"{}\"", d.path))
                 .collect(),
             Reading::Lenient => Vec::new(),
         };
