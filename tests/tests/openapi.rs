@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use triptych_schema::Table;
+use triptych_schema::openapi::custom::{self, CustomVersion};
 use triptych_schema::openapi::definition::{Definitions, Dialect};
 use triptych_schema::openapi::operation::{self, Route};
 use triptych_schema::openapi::v2::Swagger;
@@ -243,4 +244,43 @@ fn resolve(document: &mut Value) {
     }
     let shared = document.as_object_mut().unwrap().remove("parameters").unwrap();
     walk(document, &shared);
+}
+
+#[test]
+fn a_custom_resources_v3_document_says_what_a_real_server_says() {
+    let Some(folder) = facts() else { return };
+    let story = folder.join("../../replay/stories/crd/openapi-v3.json");
+    let Ok(story) = std::fs::read(story) else {
+        eprintln!("skipped: no ../shared/replay here");
+        return;
+    };
+    let story: Value = serde_json::from_slice(&story).unwrap();
+    let crd = &story["steps"][0]["body"];
+    let schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].to_string();
+    let schema = triptych_object::json::from_slice(schema.as_bytes()).unwrap();
+    let custom = CustomVersion {
+        group: "ID.example.com",
+        version: "v1",
+        kind: "Widget",
+        list_kind: "WidgetList",
+        plural: "widgets",
+        namespaced: true,
+        schema: Some(&schema),
+        preserve_unknown: false,
+        status: true,
+        scale: false,
+        selectable: &[],
+    };
+    let table = triptych_extensions_api::schema::load().unwrap();
+    let texts = Recorded::load(&folder);
+    let definitions = Definitions {
+        schema: &table.schema,
+        texts: &texts,
+        dialect: Dialect::V3,
+        scope: Scope::Clients,
+    };
+    let more = custom.definitions(Dialect::V3, &texts);
+    let made = v3::document(custom::INFO, &definitions, &custom.routes(), &more);
+    let want = story["steps"][2]["expect"]["body"].clone();
+    fail_on(&report("custom", want, &made));
 }

@@ -47,6 +47,29 @@ pub fn member<'a>(text: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, NoObje
         .map(|(_, value)| value))
 }
 
+/// The items of an array, as text.
+pub fn items(text: &[u8]) -> Result<Vec<&[u8]>, NoObject> {
+    let mut at = skip_space(text, 0);
+    let mut out = Vec::new();
+    if text.get(at) != Some(&b'[') {
+        return Err(NoObject(at));
+    }
+    at = skip_space(text, at + 1);
+    if text.get(at) == Some(&b']') {
+        return Ok(out);
+    }
+    loop {
+        let end = value_end(text, at)?;
+        out.push(&text[at..end]);
+        at = skip_space(text, end);
+        match text.get(at) {
+            Some(b',') => at = skip_space(text, at + 1),
+            Some(b']') => return Ok(out),
+            _ => return Err(NoObject(at)),
+        }
+    }
+}
+
 fn skip_space(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;

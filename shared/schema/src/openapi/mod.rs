@@ -8,10 +8,12 @@
 //!
 //! Descriptions of types and fields come from a [`Describe`]; those of query parameters, which no schema has, are ours.
 
+pub mod custom;
 pub mod definition;
 pub mod members;
 pub mod operation;
 pub mod parameter;
+pub mod proto;
 pub mod v2;
 pub mod v3;
 

@@ -340,10 +340,7 @@ impl Builder<'_> {
     fn path_parameters(&self, at: At) -> Vec<Parameter> {
         let mut out = Vec::with_capacity(3);
         if self.resource.namespaced && at != At::AllNamespaces {
-            out.push(Parameter::path(
-                "namespace",
-                "object name and auth scope, such as for teams and projects".into(),
-            ));
+            out.push(parameter::namespace());
         }
         if matches!(at, At::Item | At::Below) {
             out.push(Parameter::path(
@@ -601,7 +598,8 @@ fn identifier(text: &str, mut upper: bool) -> String {
     out
 }
 
-fn title(word: &str) -> String {
+/// The word with its first letter in upper case, all others in lower case.
+pub(super) fn title(word: &str) -> String {
     let mut chars = word.chars();
     chars
         .next()

@@ -59,6 +59,19 @@ pub fn pretty() -> Parameter {
     )
 }
 
+/// `{namespace}`.
+pub fn namespace() -> Parameter {
+    Parameter::path(
+        "namespace",
+        "object name and auth scope, such as for teams and projects".into(),
+    )
+}
+
+/// `resourceVersion` of GET.
+pub fn resource_version() -> Parameter {
+    RESOURCE_VERSION
+}
+
 const DRY_RUN: Parameter = Parameter::query(
     "dryRun",
     "string",
@@ -133,6 +146,12 @@ pub fn list_options(watch: bool) -> impl Iterator<Item = Parameter> {
         .filter(move |p| watch || !matches!(&*p.name, "watch" | "allowWatchBookmarks"))
 }
 
+const RESOURCE_VERSION: Parameter = Parameter::query(
+    "resourceVersion",
+    "string",
+    "From which state on the request may be answered. See \
+         https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.",
+);
 const LIST_OPTIONS: [Parameter; 11] = [
     Parameter::query(
         "allowWatchBookmarks",
@@ -161,12 +180,7 @@ const LIST_OPTIONS: [Parameter; 11] = [
         "At most this many objects; if there are more, the list's metadata has a continue token for the next page. All \
          pages show the state at the time of the first. Not for watches.",
     ),
-    Parameter::query(
-        "resourceVersion",
-        "string",
-        "From which state on the request may be answered. See \
-         https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.",
-    ),
+    RESOURCE_VERSION,
     Parameter::query(
         "resourceVersionMatch",
         "string",
