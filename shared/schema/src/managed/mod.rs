@@ -378,6 +378,32 @@ fn merge_oldest<'a>(managed: &mut Managed<'a>, mut count: usize) {
     }
 }
 
+/// Longest manager name, in bytes.
+pub const MAX_MANAGER_BYTES: usize = 128;
+
+/// The manager of a write: the `fieldManager` parameter or else what the user agent says before its first `/`, without
+/// characters that do not print.
+pub fn manager_name<'r>(field_manager: &'r str, user_agent: &'r str) -> Cow<'r, str> {
+    if !field_manager.is_empty() {
+        return Cow::Borrowed(field_manager);
+    }
+    let prefix = user_agent.split('/').next().unwrap_or_default();
+    if prefix.len() <= MAX_MANAGER_BYTES && prefix.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+        return Cow::Borrowed(prefix);
+    }
+    let mut name = String::new();
+    for c in prefix
+        .chars()
+        .filter(|c| *c == ' ' || !(c.is_control() || c.is_whitespace()))
+    {
+        if name.len() + c.len_utf8() > MAX_MANAGER_BYTES {
+            break;
+        }
+        name.push(c);
+    }
+    Cow::Owned(name)
+}
+
 /// Takes back new timestamps if nothing else in the object changed, so that a write that changes nothing is none.
 pub fn keep_old_times(old: &Value, new: &mut Value) {
     let (before, after) = (entries::list_of(old), entries::list_of(new));

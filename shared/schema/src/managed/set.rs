@@ -321,17 +321,12 @@ impl fmt::Display for ShownPath<'_, '_> {
     }
 }
 
-/// Which paths count when a write goes through a resource or subresource.
-#[derive(Clone, Debug)]
-pub enum Filter {
-    /// All but these and what is below them.
-    Exclude(FieldSet<'static>),
-    /// Only these (`*` matches any element) and what is below them.
-    Only(Vec<Vec<&'static str>>),
-}
+/// The paths that a resource or subresource does not let one own: its strategy resets them.
+#[derive(Clone, Debug, Default)]
+pub struct Filter(FieldSet<'static>);
 
 impl Filter {
-    /// A filter from dotted member names (`status`, `metadata.labels`) that do not count.
+    /// A filter from dotted member names (`status`, `metadata.labels`) that do not count, nor what is below them.
     pub fn exclude<'n>(paths: impl IntoIterator<Item = &'n str>) -> Filter {
         let mut set = FieldSet::new();
         for path in paths {
@@ -341,58 +336,17 @@ impl Filter {
                 .collect();
             set.insert(&path);
         }
-        Filter::Exclude(set)
-    }
-
-    /// A filter from dotted patterns (`spec.containers.*.resources`) that alone count.
-    pub fn only(patterns: &[&'static str]) -> Filter {
-        Filter::Only(patterns.iter().map(|pattern| pattern.split('.').collect()).collect())
+        Filter(set)
     }
 
     /// What of the set counts.
     pub fn apply<'a>(&self, set: FieldSet<'a>) -> FieldSet<'a> {
-        if set.is_empty() {
-            return set;
-        }
-        match self {
-            Filter::Exclude(excluded) if excluded.is_empty() => set,
-            Filter::Exclude(excluded) => set.recursive_difference(excluded),
-            Filter::Only(patterns) => {
-                let patterns: Vec<&[&str]> = patterns.iter().map(Vec::as_slice).collect();
-                only(set, &patterns)
-            }
-        }
-    }
-}
-
-/// Members on the way to a pattern's end count, too, as with structured-merge-diff's prefix matchers.
-fn only<'a>(set: FieldSet<'a>, patterns: &[&[&str]]) -> FieldSet<'a> {
-    let mut out = FieldSet::new();
-    for node in set.nodes {
-        let matches = |name: &str| match &node.element {
-            PathElement::Field(field) => name == "*" || name == field,
-            _ => name == "*",
-        };
-        let deeper: Vec<&[&str]> = patterns
-            .iter()
-            .filter_map(|pattern| {
-                pattern
-                    .split_first()
-                    .filter(|(first, _)| matches(first))
-                    .map(|(_, rest)| rest)
-            })
-            .collect();
-        if deeper.is_empty() {
-            continue;
-        }
-        let children = if deeper.iter().any(|rest| rest.is_empty()) {
-            node.children
+        if set.is_empty() || self.0.is_empty() {
+            set
         } else {
-            only(node.children, &deeper)
-        };
-        out.push(node.element, node.member, children);
+            set.recursive_difference(&self.0)
+        }
     }
-    out
 }
 
 #[cfg(test)]
@@ -487,19 +441,14 @@ mod tests {
     }
 
     #[test]
-    fn filters_exclude_or_select() {
+    fn a_filter_excludes_paths_and_what_is_below() {
         let v = doc(
-            r#"{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:image":{},"f:resources":{"f:x":{}}}}},"f:status":{"f:y":{}}}"#,
+            r#"{"f:metadata":{"f:labels":{"f:a":{}},"f:name":{}},"f:spec":{"f:x":{}},"f:status":{".":{},"f:y":{}}}"#,
         );
-        let set = FieldSet::from_value(&v).unwrap();
-        let show = |set: FieldSet<'_>| json::to_string(&set.to_value());
+        let set = Filter::exclude(["status", "metadata.labels"]).apply(FieldSet::from_value(&v).unwrap());
         assert_eq!(
-            show(Filter::exclude(["spec", "metadata.labels"]).apply(set.clone())),
-            r#"{"f:status":{"f:y":{}}}"#
-        );
-        assert_eq!(
-            show(Filter::only(&["spec.containers.*.resources"]).apply(set)),
-            r#"{"f:spec":{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:resources":{"f:x":{}}}}}}"#
+            json::to_string(&set.to_value()),
+            r#"{"f:metadata":{"f:name":{}},"f:spec":{"f:x":{}}}"#
         );
     }
 }
