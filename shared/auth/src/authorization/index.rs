@@ -1,7 +1,7 @@
 //! Roles and bindings, indexed by whom they are for.
 //!
-//! Contract: one writer applies changes as they arrive from a cache or mirror; readers take an immutable snapshot and no
-//! lock. A question costs one look-up for the user and for each of its groups, whatever else is bound to others. A
+//! Contract: whoever asks first brings the index up to its sources (caches or mirrors) if they have changed; otherwise
+//! readers take an immutable snapshot and no lock. A question costs one look-up for the user and for each of its groups, whatever else is bound to others. A
 //! binding's role is resolved when asked, so that it may come, change or go at any time.
 
 use std::fmt;
@@ -12,7 +12,10 @@ use arc_swap::ArcSwap;
 use imbl::{HashMap, OrdMap};
 use parking_lot::Mutex;
 use triptych_object::{UserInfo, Value, field, meta};
+use triptych_storage::Source as ObjectSource;
+use triptych_storage::cache::{Mark, Snapshot};
 
+use super::follow::{News, news};
 use super::rules::PolicyRule;
 use crate::authentication::service_account::USER_PREFIX;
 
@@ -46,6 +49,10 @@ impl RbacKind {
             RbacKind::ClusterRole => "clusterroles",
             RbacKind::ClusterRoleBinding => "clusterrolebindings",
         }
+    }
+
+    fn is_namespaced(self) -> bool {
+        matches!(self, RbacKind::Role | RbacKind::RoleBinding)
     }
 
     fn bit(self) -> u8 {
@@ -205,6 +212,8 @@ struct Bound {
 #[derive(Clone, Debug, Default)]
 struct State {
     synced: u8,
+    /// Up to where each source, in the order of [`RbacKind::ALL`], is in here.
+    marks: [Option<Mark>; 4],
     cluster_roles: HashMap<Arc<str>, Rules>,
     /// By namespace and name.
     roles: HashMap<Arc<str>, HashMap<Arc<str>, Rules>>,
@@ -215,25 +224,67 @@ struct State {
 }
 
 /// All roles and bindings.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct RbacIndex {
     state: ArcSwap<State>,
     writer: Mutex<()>,
+    sources: Option<[Arc<dyn ObjectSource>; 4]>,
 }
 
 /// One step of a visit: a rule that applies and why, or a role that could not be resolved.
 pub type Step<'a> = Result<(&'a Arc<Binding>, &'a PolicyRule), String>;
 
 impl RbacIndex {
-    /// An index of nothing.
+    /// An index of nothing, fed by hand.
     pub fn new() -> RbacIndex {
         RbacIndex::default()
     }
 
-    /// True once every kind was [`RbacIndex::replace`]d.
+    /// An index that follows these sources: roles, role bindings, cluster roles, cluster role bindings.
+    pub fn following(sources: [Arc<dyn ObjectSource>; 4]) -> RbacIndex {
+        RbacIndex {
+            sources: Some(sources),
+            ..RbacIndex::default()
+        }
+    }
+
+    /// True once every kind was known completely.
     pub fn is_synced(&self) -> bool {
         let all = RbacKind::ALL.iter().fold(0, |bits, k| bits | k.bit());
-        self.state.load().synced == all
+        self.look().synced == all
+    }
+
+    /// The state as of now.
+    fn look(&self) -> Arc<State> {
+        let state = self.state.load_full();
+        let Some(sources) = &self.sources else { return state };
+        let marks = |snapshots: &[Option<Snapshot>; 4]| snapshots.each_ref().map(|s| s.as_ref().map(Snapshot::mark));
+        let snapshots = sources.each_ref().map(|s| s.snapshot());
+        if marks(&snapshots) == state.marks {
+            return state;
+        }
+        let _writer = self.writer.lock();
+        let mut state = State::clone(&self.state.load());
+        let snapshots = sources.each_ref().map(|s| s.snapshot());
+        for (i, kind) in RbacKind::ALL.into_iter().enumerate() {
+            let Some(snapshot) = &snapshots[i] else { continue };
+            if state.marks[i] == Some(snapshot.mark()) {
+                continue;
+            }
+            news(snapshot, state.marks[i], kind.is_namespaced(), |news| match news {
+                News::Forget => state.clear(kind),
+                News::Object {
+                    namespace,
+                    name,
+                    object,
+                } => state.apply(kind, namespace, name, object.as_ref()),
+            });
+            state.marks[i] = Some(snapshot.mark());
+            state.synced |= kind.bit();
+        }
+        let state = Arc::new(state);
+        self.state.store(state.clone());
+        state
     }
 
     /// Applies one object's change; `None` deletes it. The namespace of cluster-scoped kinds is empty.
@@ -261,7 +312,7 @@ impl RbacIndex {
 
     /// Visits every rule that applies to the user in a namespace (and everywhere), until `visit` breaks.
     pub fn visit(&self, user: &UserInfo, namespace: &str, mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>) {
-        let state = self.state.load();
+        let state = self.look();
         let _ = state.each_binding(user, namespace, |binding| {
             match state.rules(&binding.role, &binding.namespace) {
                 Ok(rules) => rules.iter().try_for_each(|rule| visit(Ok((binding, rule)))),
@@ -275,7 +326,7 @@ impl RbacIndex {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         // A binding that names the user and one of its groups is found twice.
         let mut seen = std::collections::HashSet::new();
-        let state = self.state.load();
+        let state = self.look();
         let _ = state.each_binding(user, namespace, |binding| {
             if seen.insert(Arc::as_ptr(binding)) {
                 match state.rules(&binding.role, &binding.namespace) {
@@ -290,7 +341,7 @@ impl RbacIndex {
 
     /// The rules of a role as a binding in `namespace` (empty for cluster role bindings) names it.
     pub fn role_rules(&self, role: &RoleRef, namespace: &str) -> Result<Arc<[PolicyRule]>, String> {
-        self.state.load().rules(role, namespace).cloned()
+        self.look().rules(role, namespace).cloned()
     }
 }
 

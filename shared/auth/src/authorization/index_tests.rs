@@ -197,3 +197,53 @@ fn a_source_names_binding_role_and_the_first_subject_that_is_the_user() {
         assert_eq!(Source::new(&Arc::new(binding), user).to_string(), want);
     }
 }
+
+#[test]
+fn an_index_follows_its_sources() {
+    use triptych_storage::cache::{Board, Object, Update};
+
+    struct Local(Arc<Board>);
+    impl ObjectSource for Local {
+        fn board(&self) -> &Arc<Board> {
+            &self.0
+        }
+        fn consistent<'a>(
+            &'a self,
+            _wait: std::time::Duration,
+        ) -> futures_util::future::BoxFuture<'a, Result<Snapshot, triptych_storage::cache::ReadError>> {
+            Box::pin(async { self.0.snapshot().ok_or(triptych_storage::cache::ReadError::Filling) })
+        }
+    }
+    let boards: [Arc<Board>; 4] = std::array::from_fn(|_| Board::new(&[]));
+    let index = RbacIndex::following(
+        boards
+            .each_ref()
+            .map(|b| Arc::new(Local(b.clone())) as Arc<dyn ObjectSource>),
+    );
+    let stored = |key: &str, mut object: Value, revision: u64| {
+        object.set_at(&["kind"], "X".into());
+        object.set_at(&["apiVersion"], "v1".into());
+        object.set_at(&["metadata", "name"], "x".into());
+        let entry = triptych_storage::Entry {
+            key: key.into(),
+            value: json::to_vec(&object).into(),
+            revision,
+        };
+        Arc::new(Object::ingest(&entry, &triptych_storage::JsonDecoder::default()))
+    };
+    let ann = UserInfo::new("ann", ["devs"]);
+    assert!(!index.is_synced());
+    boards[0].reset([stored("/roles/ns/r", role("pods"), 2)], 2);
+    boards[1].reset([stored("/rolebindings/ns/b", binding("Role", "r", "User:ann"), 3)], 3);
+    boards[2].reset([], 3);
+    boards[3].reset([], 3);
+    assert!(index.is_synced());
+    assert_eq!(resources(&index, &ann, "ns"), "pods");
+    boards[0].apply(vec![Update::Put(stored("/roles/ns/r", role("secrets"), 4))]);
+    assert_eq!(resources(&index, &ann, "ns"), "secrets");
+    boards[1].reset(
+        [stored("/rolebindings/other/b", binding("Role", "r", "User:ann"), 9)],
+        9,
+    );
+    assert_eq!(resources(&index, &ann, "ns"), "");
+}

@@ -5,6 +5,7 @@
 
 pub mod confirm;
 pub mod escalation;
+pub mod follow;
 pub mod index;
 pub mod node;
 pub mod node_graph;

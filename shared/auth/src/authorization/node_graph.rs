@@ -1,12 +1,17 @@
 //! Which objects a node needs: those its pods name, the volumes behind their claims, and what bears the node's name.
 //!
-//! Contract: fed object by object from caches. A pod counts once it is bound to a node; a mirror pod, which a node may
+//! Contract: fed object by object, or brought up to its sources by whoever asks. A pod counts once it is bound to a node; a mirror pod, which a node may
 //! create itself, gives access to nothing but itself. Readers hold a short lock, never across waiting.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 use triptych_object::{Value, meta};
+use triptych_storage::Source;
+use triptych_storage::cache::Mark;
+
+use super::follow::{News, news};
 
 /// What a node may be related to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,12 +60,15 @@ struct Graph {
     made_by: HashMap<Vertex, Vec<Edge>>,
     /// The node of what is on one.
     node: HashMap<Vertex, String>,
+    /// Up to where each source is in here.
+    marks: Vec<Option<Mark>>,
 }
 
 /// The relations of all nodes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct NodeGraph {
     graph: RwLock<Graph>,
+    sources: Vec<(GraphSource, Arc<dyn Source>)>,
 }
 
 impl NodeGraph {
@@ -69,46 +77,57 @@ impl NodeGraph {
         NodeGraph::default()
     }
 
+    /// Relations that follow these sources.
+    pub fn following(sources: Vec<(GraphSource, Arc<dyn Source>)>) -> NodeGraph {
+        let graph = Graph {
+            marks: vec![None; sources.len()],
+            ..Graph::default()
+        };
+        NodeGraph {
+            graph: RwLock::new(graph),
+            sources,
+        }
+    }
+
     /// Applies a change of an object; `None` deletes it.
     pub fn apply(&self, source: GraphSource, namespace: &str, name: &str, object: Option<&Value>) {
-        let kind = match source {
-            GraphSource::Pod => Related::Pod,
-            GraphSource::PersistentVolume => Related::PersistentVolume,
-            GraphSource::VolumeAttachment => Related::VolumeAttachment,
-            GraphSource::ResourceSlice => Related::ResourceSlice,
-        };
-        let vertex = (kind, namespace.to_owned(), name.to_owned());
-        let node = match source {
-            GraphSource::PersistentVolume => "",
-            _ => object.map_or("", |o| o.str_at(&["spec", "nodeName"])),
-        };
-        let mut edges = Vec::new();
-        match object {
-            Some(pod) if source == GraphSource::Pod && !node.is_empty() => pod_edges(&vertex, pod, &mut edges),
-            Some(volume) if source == GraphSource::PersistentVolume => volume_edges(&vertex, volume, &mut edges),
-            _ => {}
-        }
-        self.graph.write().set(vertex, node, edges);
+        self.graph.write().apply(source, namespace, name, object);
     }
 
     /// Forgets all that objects of a kind said, before a new list of them is applied.
     pub fn clear(&self, source: GraphSource) {
-        let kind = match source {
-            GraphSource::Pod => Related::Pod,
-            GraphSource::PersistentVolume => Related::PersistentVolume,
-            GraphSource::VolumeAttachment => Related::VolumeAttachment,
-            GraphSource::ResourceSlice => Related::ResourceSlice,
-        };
+        self.graph.write().clear(source);
+    }
+
+    /// Brings the relations up to their sources.
+    fn look(&self) {
+        let snapshots: Vec<_> = self.sources.iter().map(|(_, s)| s.snapshot()).collect();
+        let marks = snapshots.iter().map(|s| s.as_ref().map(|s| s.mark()));
+        if marks.eq(self.graph.read().marks.iter().copied()) {
+            return;
+        }
         let mut graph = self.graph.write();
-        let known = graph.made_by.keys().chain(graph.node.keys());
-        let gone: HashSet<Vertex> = known.filter(|v| v.0 == kind).cloned().collect();
-        for vertex in gone {
-            graph.set(vertex, "", Vec::new());
+        for (i, (source, objects)) in self.sources.iter().enumerate() {
+            let Some(snapshot) = objects.snapshot() else { continue };
+            if graph.marks[i] == Some(snapshot.mark()) {
+                continue;
+            }
+            let since = graph.marks[i];
+            news(&snapshot, since, *source == GraphSource::Pod, |news| match news {
+                News::Forget => graph.clear(*source),
+                News::Object {
+                    namespace,
+                    name,
+                    object,
+                } => graph.apply(*source, namespace, name, object.as_ref()),
+            });
+            graph.marks[i] = Some(snapshot.mark());
         }
     }
 
     /// True if the object is needed on the node.
     pub fn reaches(&self, kind: Related, namespace: &str, name: &str, node: &str) -> bool {
+        self.look();
         let graph = self.graph.read();
         let start = (kind, namespace.to_owned(), name.to_owned());
         let mut seen = HashSet::from([&start]);
@@ -124,7 +143,41 @@ impl NodeGraph {
     }
 }
 
+impl GraphSource {
+    fn vertex(self) -> Related {
+        match self {
+            GraphSource::Pod => Related::Pod,
+            GraphSource::PersistentVolume => Related::PersistentVolume,
+            GraphSource::VolumeAttachment => Related::VolumeAttachment,
+            GraphSource::ResourceSlice => Related::ResourceSlice,
+        }
+    }
+}
+
 impl Graph {
+    fn apply(&mut self, source: GraphSource, namespace: &str, name: &str, object: Option<&Value>) {
+        let vertex = (source.vertex(), namespace.to_owned(), name.to_owned());
+        let node = match source {
+            GraphSource::PersistentVolume => "",
+            _ => object.map_or("", |o| o.str_at(&["spec", "nodeName"])),
+        };
+        let mut edges = Vec::new();
+        match object {
+            Some(pod) if source == GraphSource::Pod && !node.is_empty() => pod_edges(&vertex, pod, &mut edges),
+            Some(volume) if source == GraphSource::PersistentVolume => volume_edges(&vertex, volume, &mut edges),
+            _ => {}
+        }
+        self.set(vertex, node, edges);
+    }
+
+    fn clear(&mut self, source: GraphSource) {
+        let known = self.made_by.keys().chain(self.node.keys());
+        let gone: HashSet<Vertex> = known.filter(|v| v.0 == source.vertex()).cloned().collect();
+        for vertex in gone {
+            self.set(vertex, "", Vec::new());
+        }
+    }
+
     fn set(&mut self, vertex: Vertex, node: &str, edges: Vec<Edge>) {
         for (from, to) in self.made_by.remove(&vertex).unwrap_or_default() {
             if let Some(targets) = self.needed_by.get_mut(&from) {
