@@ -7,6 +7,7 @@ pub mod authentication;
 pub mod authenticator;
 pub mod authorization;
 pub mod authorizer;
+pub mod options;
 
 pub use authenticator::{Authenticator, Identity};
 pub use authorizer::{Attributes, Authorizer, Decision, Reason};
