@@ -99,7 +99,9 @@ impl Kinds {
 
 /// Every kind of this tier that has code.
 pub fn all() -> Kinds {
-    Kinds::new()
+    let mut kinds = Kinds::new();
+    crate::core::register(&mut kinds);
+    kinds
 }
 
 #[cfg(test)]

@@ -3,7 +3,11 @@
 //! Contract: texts, fields, reasons and order equal those of kube-apiserver's validators. A rule never returns early
 //! because of another's finding unless kube-apiserver does.
 
+pub mod addresses;
+pub mod bytes;
 pub mod cursor;
 pub mod go_struct;
+pub mod port_numbers;
+pub mod resource_names;
 
 pub use cursor::{Cursor, check};

@@ -1,0 +1,29 @@
+//! The core group: strategies of its kinds, one file per kind.
+
+mod config_map;
+mod endpoints;
+mod key_pair;
+mod limit_range;
+mod namespace;
+mod node;
+mod resource_quota;
+mod secret;
+mod service_account;
+
+use crate::kinds::Kinds;
+
+/// Gives the kinds of this group their strategies.
+pub fn register(kinds: &mut Kinds) {
+    kinds.strategy("", "configmaps", config_map::ConfigMaps);
+    kinds.strategy("", "endpoints", endpoints::EndpointsLists);
+    kinds.strategy("", "limitranges", limit_range::LimitRanges);
+    kinds.strategy("", "namespaces", namespace::Namespaces);
+    kinds.subresource("", "namespaces", "status", namespace::Status);
+    kinds.subresource("", "namespaces", "finalize", namespace::Finalize);
+    kinds.strategy("", "nodes", node::Nodes);
+    kinds.subresource("", "nodes", "status", node::Status);
+    kinds.strategy("", "resourcequotas", resource_quota::ResourceQuotas);
+    kinds.subresource("", "resourcequotas", "status", resource_quota::Status);
+    kinds.strategy("", "secrets", secret::Secrets);
+    kinds.strategy("", "serviceaccounts", service_account::ServiceAccounts);
+}
