@@ -14,12 +14,13 @@ mod time;
 mod zero;
 
 use triptych_object::json::{self, Duplicate, OddNumber};
-use triptych_object::{Object, Quantity, Value};
+use triptych_object::{Quantity, Value};
 
 use crate::types::{Schema, Shape, Struct, Type, TypeId};
 
 pub use base64::decode as decode_base64;
 pub use time::{Moment, format_duration, format_micro_time, format_time, parse_duration, parse_micro_time, parse_time};
+pub(crate) use zero::written;
 pub use zero::zero_of;
 
 /// Why a tree is no object of its type; the text is Go's.
@@ -493,7 +494,7 @@ impl<'s> Decoder<'s, '_> {
             self.struct_name = outer;
         }
         self.duplicates(count, known);
-        *value = Value::Object(self.written(s, slots));
+        *value = Value::Object(zero::written(self.schema, s, slots));
         Ok(())
     }
 
@@ -509,26 +510,6 @@ impl<'s> Decoder<'s, '_> {
             position -= e.start as usize;
             self.fields.push(short_name(ty));
         }
-    }
-
-    /// The members that Go writes, in its order.
-    fn written(&self, s: &Struct, slots: Vec<Option<(String, Value)>>) -> Object {
-        let mut object = Object::with_capacity(slots.iter().flatten().count());
-        for (field, slot) in s.fields.iter().zip(slots) {
-            match slot {
-                Some((key, member)) => {
-                    if let Some(member) = zero::kept(self.schema, field, member) {
-                        object.push_new(key, member);
-                    }
-                }
-                None => {
-                    if let Some(zero) = zero::written_when_absent(self.schema, field) {
-                        object.push_new(field.name.to_string(), zero);
-                    }
-                }
-            }
-        }
-        object
     }
 }
 

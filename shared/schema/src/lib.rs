@@ -8,6 +8,7 @@ pub mod go_text;
 pub mod managed;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 pub mod resource;
 pub mod table;
 pub mod types;

@@ -202,29 +202,7 @@ fn recorded_writes() -> Vec<Recorded> {
 
 /// The type of an object by its `apiVersion` and `kind`.
 fn type_of(value: &Value) -> Option<TypeId> {
-    type Kinds = std::collections::HashMap<(String, String), TypeId>;
-    static KINDS: std::sync::OnceLock<Kinds> = std::sync::OnceLock::new();
-    let kinds = KINDS.get_or_init(|| {
-        let schema = &everything().schema;
-        let mut kinds = Kinds::new();
-        for (_, id) in schema.all_named() {
-            for k in schema.get(id).message.iter().flat_map(|m| &m.kinds) {
-                let group_version = if k.group.is_empty() {
-                    k.version.to_string()
-                } else {
-                    format!("{}/{}", k.group, k.version)
-                };
-                kinds.insert((group_version, k.kind.to_string()), id);
-            }
-        }
-        kinds
-    });
-    kinds
-        .get(&(
-            value.str_at(&["apiVersion"]).to_owned(),
-            value.str_at(&["kind"]).to_owned(),
-        ))
-        .copied()
+    crate::test_support::type_of(value.str_at(&["apiVersion"]), value.str_at(&["kind"]))
 }
 
 fn without_times(text: &str) -> String {

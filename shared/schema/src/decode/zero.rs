@@ -29,8 +29,28 @@ fn zero_struct(schema: &Schema, s: &Struct) -> Object {
     object
 }
 
+/// The members of a struct that Go writes, in its order; `slots` are the fields that were read, with their names.
+pub(crate) fn written(schema: &Schema, s: &Struct, slots: Vec<Option<(String, Value)>>) -> Object {
+    let mut object = Object::with_capacity(slots.iter().flatten().count());
+    for (field, slot) in s.fields.iter().zip(slots) {
+        match slot {
+            Some((key, member)) => {
+                if let Some(member) = kept(schema, field, member) {
+                    object.push_new(key, member);
+                }
+            }
+            None => {
+                if let Some(zero) = written_when_absent(schema, field) {
+                    object.push_new(field.name.to_string(), zero);
+                }
+            }
+        }
+    }
+    object
+}
+
 /// How a field that is not set is written; none if it is not.
-pub(super) fn written_when_absent(schema: &Schema, field: &Field) -> Option<Value> {
+fn written_when_absent(schema: &Schema, field: &Field) -> Option<Value> {
     if field.pointer {
         return (!field.omit.empty() && !field.omit.zero()).then_some(Value::Null);
     }
@@ -54,7 +74,7 @@ pub(super) fn written_when_absent(schema: &Schema, field: &Field) -> Option<Valu
 }
 
 /// The value as the field writes it; none if it is zero and zero is not written.
-pub(super) fn kept(schema: &Schema, field: &Field, value: Value) -> Option<Value> {
+fn kept(schema: &Schema, field: &Field, value: Value) -> Option<Value> {
     if field.pointer {
         return Some(value);
     }
