@@ -7,6 +7,8 @@ pub mod authentication;
 pub mod authenticator;
 pub mod authorization;
 pub mod authorizer;
+pub mod forbidden;
+pub mod impersonation;
 pub mod options;
 
 pub use authenticator::{Authenticator, Identity};

@@ -15,5 +15,5 @@ pub mod strategy;
 
 pub use admission::Admission;
 pub use body::Body;
-pub use request::{Request, Response};
+pub use request::{Handler, Request, Response};
 pub use strategy::{Context, Reservation, Strategy};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use triptych_object::{RequestInfo, UserInfo};
 
@@ -33,3 +34,9 @@ pub struct Request {
 
 /// What the registry answers; failures are already `Status` documents in the negotiated form.
 pub type Response = http::Response<Body>;
+
+/// Who answers a request that passed the handler chain: a resource's endpoint, or a path such as `/version`.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers; the chain ends the wait at `request.deadline`, except for watches.
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
+}
