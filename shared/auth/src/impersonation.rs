@@ -282,6 +282,7 @@ impl Check<'_> {
         };
         let why = match self.authorizer.authorize(attributes).await {
             Decision::Allow(_) => return Ok(()),
+            Decision::Unavailable(why) => return Err(Status::service_unavailable(why, 1)),
             Decision::Deny(reason) => reason,
             Decision::NoOpinion { reason, error } if error.is_empty() => reason,
             Decision::NoOpinion { reason, error } if reason.is_empty() => error,

@@ -1,1 +1,9 @@
-//! client
+//! Everything outbound: TLS identities that follow their files, the balanced pool of connections to another server,
+//! requests of a tier's own, and mirrors of resources that another tier holds.
+
+pub mod address;
+pub mod body;
+pub mod connection;
+pub mod metrics;
+pub mod pool;
+pub mod tls;

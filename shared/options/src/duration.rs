@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 use std::time::Duration;
 
+use triptych_object::field::quote;
+
 /// A flag value of Go's type `time.Duration`, not negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoDuration(pub Duration);
@@ -19,38 +21,76 @@ impl FromStr for GoDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || format!("time: invalid duration {text:?}");
-        if text == "0" {
-            return Ok(Self(Duration::ZERO));
-        }
-        let mut rest = text.strip_prefix('+').unwrap_or(text);
-        let mut seconds = 0.0;
-        while !rest.is_empty() {
-            let digits = rest
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .unwrap_or(rest.len());
-            let number: f64 = rest[..digits].parse().map_err(|_| invalid())?;
-            let letters = rest[digits..]
-                .find(|c: char| c.is_ascii_digit() || c == '.')
-                .unwrap_or(rest.len() - digits);
-            seconds += number
-                * match &rest[digits..digits + letters] {
-                    "ns" => 1e-9,
-                    "us" | "µs" | "μs" => 1e-6,
-                    "ms" => 1e-3,
-                    "s" => 1.0,
-                    "m" => 60.0,
-                    "h" => 3600.0,
-                    "" => return Err(format!("time: missing unit in duration {text:?}")),
-                    unit => return Err(format!("time: unknown unit {unit:?} in duration {text:?}")),
-                };
-            rest = &rest[digits + letters..];
-        }
-        if text.is_empty() {
+        parse_go(text)?
+            .map(Self)
+            .ok_or_else(|| format!("time: invalid duration {}", quote(text)))
+    }
+}
+
+/// A duration as Go writes it (`1h30m`, `1.5s`, `300ms`); `None` if it is negative. Errors are Go's.
+pub fn parse_go(text: &str) -> Result<Option<Duration>, String> {
+    let invalid = || format!("time: invalid duration {}", quote(text));
+    let (negative, mut rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Ok(Some(Duration::ZERO));
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut nanos: u128 = 0;
+    while !rest.is_empty() {
+        let whole_end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (whole, after) = rest.split_at(whole_end);
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(f) => f.split_at(f.find(|c: char| !c.is_ascii_digit()).unwrap_or(f.len())),
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
             return Err(invalid());
         }
-        Duration::try_from_secs_f64(seconds).map(Self).map_err(|_| invalid())
+        let unit_end = after
+            .find(|c: char| c == '.' || c.is_ascii_digit())
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        if unit.is_empty() {
+            return Err(format!("time: missing unit in duration {}", quote(text)));
+        }
+        let scale: u128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => {
+                return Err(format!(
+                    "time: unknown unit {} in duration {}",
+                    quote(unit),
+                    quote(text)
+                ));
+            }
+        };
+        let digits: u128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().map_err(|_| invalid())?
+        };
+        nanos += digits.checked_mul(scale).ok_or_else(invalid)?;
+        if !fraction.is_empty() {
+            let kept = &fraction[..fraction.len().min(18)];
+            let value: u128 = kept.parse().map_err(|_| invalid())?;
+            nanos += value * scale / 10u128.pow(kept.len() as u32);
+        }
+        if nanos > i64::MAX as u128 {
+            return Err(invalid());
+        }
+        rest = after;
     }
+    Ok((!negative).then(|| Duration::from_nanos(nanos as u64)))
 }
 
 impl Display for GoDuration {
@@ -78,6 +118,28 @@ impl Display for GoDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_gos() {
+        for (text, want) in [
+            ("10s", Ok(Some(10_000))),
+            ("1h1m", Ok(Some(3_660_000))),
+            ("1.5s", Ok(Some(1_500))),
+            (".5m", Ok(Some(30_000))),
+            ("0", Ok(Some(0))),
+            ("-5s", Ok(None)),
+            ("x", Err(r#"time: invalid duration "x""#)),
+            ("10", Err(r#"time: missing unit in duration "10""#)),
+            ("3y", Err(r#"time: unknown unit "y" in duration "3y""#)),
+            (
+                "9999999999999999999999h",
+                Err(r#"time: invalid duration "9999999999999999999999h""#),
+            ),
+        ] {
+            let got = parse_go(text).map(|d| d.map(|d| d.as_millis() as u64));
+            assert_eq!(got, want.map_err(str::to_owned), "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_read_and_written_as_go_does() {

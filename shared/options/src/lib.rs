@@ -3,5 +3,5 @@ mod build_id;
 mod duration;
 mod problems;
 
-pub use duration::GoDuration;
+pub use duration::{GoDuration, parse_go};
 pub use problems::{InvalidOptions, Problems};

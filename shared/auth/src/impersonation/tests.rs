@@ -10,7 +10,7 @@ impl Authorizer for Allowing {
         let ask = format!("{} {}/{} {} {}", r.verb, r.group, r.resource, r.namespace, r.name);
         let allowed = self.0.contains(&ask.as_str());
         Box::pin(std::future::ready(if allowed {
-            Decision::Allow(String::new())
+            Decision::Allow(crate::Reason::NONE)
         } else {
             Decision::NoOpinion {
                 reason: String::new(),

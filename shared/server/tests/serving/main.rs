@@ -1,0 +1,8 @@
+//! Tiers on real sockets: the chain, forwarding, hostile clients, drain.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod chain;
+mod forwarding;
+mod harness;
+mod hostile;
+mod lifecycle;
