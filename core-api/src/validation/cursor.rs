@@ -116,6 +116,17 @@ impl<'a> Cursor<'a> {
         cursor.value.is_some().then_some(cursor)
     }
 
+    /// The same place under another last step `name`, for errors that kube-apiserver files below a name that the
+    /// document does not have.
+    pub fn alias(self, name: &'a str) -> Cursor<'a> {
+        let mut steps = self.walk.steps.borrow_mut();
+        steps.push((self.step, Segment::Field(name)));
+        Cursor {
+            step: (steps.len() - 1) as u32,
+            ..self
+        }
+    }
+
     /// A value of a map; shows as `[key]`.
     pub fn key(self, key: &'a str) -> Cursor<'a> {
         self.step(Segment::Key(key), self.value.and_then(|v| v.get(key)))
