@@ -127,6 +127,25 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The same place with its last step renamed.
+    pub fn renamed(self, name: &'a str) -> Cursor<'a> {
+        let mut steps = self.walk.steps.borrow_mut();
+        let parent = steps.get(self.step as usize).map_or(ROOT, |(parent, _)| *parent);
+        steps.push((parent, Segment::Field(name)));
+        Cursor {
+            step: (steps.len() - 1) as u32,
+            ..self
+        }
+    }
+
+    /// This value, but errors about it stand at `place`.
+    pub fn standing_for(self, place: Cursor<'a>) -> Cursor<'a> {
+        Cursor {
+            step: place.step,
+            ..self
+        }
+    }
+
     /// A value of a map; shows as `[key]`.
     pub fn key(self, key: &'a str) -> Cursor<'a> {
         self.step(Segment::Key(key), self.value.and_then(|v| v.get(key)))

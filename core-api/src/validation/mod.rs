@@ -5,14 +5,29 @@
 
 pub mod addresses;
 pub mod affinity;
+pub mod addresses;
+pub mod affinity;
 pub mod bytes;
+pub mod container;
 pub mod cursor;
+pub mod env;
 pub mod go_struct;
 pub mod label_selector;
 pub mod names;
+pub mod paths;
+pub mod pod_annotations;
+pub mod pod_options;
+pub mod pod_spec;
+pub mod pod_template;
 pub mod port_numbers;
+pub mod probes;
 pub mod resource_names;
 pub mod resources;
+pub mod security_context;
 pub mod tolerations;
+pub mod topology_spread;
+pub mod volume_claim;
+pub mod volume_sources;
+pub mod volumes;
 
 pub use cursor::{Cursor, check};
