@@ -5,8 +5,6 @@
 
 pub mod addresses;
 pub mod affinity;
-pub mod addresses;
-pub mod affinity;
 pub mod bytes;
 pub mod container;
 pub mod cursor;

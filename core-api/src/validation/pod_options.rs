@@ -10,7 +10,7 @@ use triptych_object::{Value, names};
 
 use super::affinity::{AffinityLenience, match_label_keys};
 use super::label_selector::{Lenience, label_selector};
-use super::{Cursor, check, paths, resources, security_context};
+use super::{Cursor, check, paths, resource_names, resources, security_context};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,7 +165,8 @@ fn uses_indivisible_huge_pages(spec: &Value) -> bool {
         .filter_map(Value::as_object)
         .flat_map(|list| list.iter())
         .any(|(name, value)| {
-            resources::is_huge_page(name) && !resources::huge_page_divisible(name, &resources::quantity(Some(value)))
+            resource_names::is_huge_pages(name)
+                && !resources::huge_page_divisible(name, &resources::quantity(Some(value)))
         })
 }
 

@@ -7,7 +7,9 @@ use triptych_object::{Quantity, Value, names};
 use super::container::Pod;
 use super::pod_options::{PodOptions, containers_at};
 use super::resources::{self, Owner, Requirements};
-use super::{Cursor, affinity, names as rules, security_context, tolerations, topology_spread, volumes};
+use super::{
+    Cursor, affinity, names as rules, resource_names, security_context, tolerations, topology_spread, volumes,
+};
 
 /// Checks `spec`; `metadata` is that of a Pod, absent for templates.
 pub fn pod_spec<'a>(spec: Cursor<'a>, metadata: Option<Cursor<'a>>, options: &PodOptions) {
@@ -155,7 +157,7 @@ fn pod_resources_suffice<'a>(spec: Cursor<'a>, c: Cursor<'a>) {
     for (member, huge_pages_only) in [("requests", false), ("limits", true)] {
         let own = c.field(member);
         for (name, sum) in aggregate(document, member) {
-            if huge_pages_only && !resources::is_huge_page(name) {
+            if huge_pages_only && !resource_names::is_huge_pages(name) {
                 continue;
             }
             let Some(value) = own.value().and_then(|v| v.get(name)) else {

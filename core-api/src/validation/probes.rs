@@ -1,7 +1,8 @@
 //! Probes, lifecycle hooks and the actions they take.
 
-use triptych_object::{Value, names};
+use triptych_object::names;
 
+use super::port_numbers::number_or_name;
 use super::{Cursor, names as rules};
 
 /// Signals that stop a container on Linux, sorted.
@@ -136,7 +137,7 @@ fn handler(c: Cursor<'_>, actions: &'static [&'static str], grace_period: Option
             }
             "httpGet" => http_get(action),
             "sleep" => sleep(action, grace_period),
-            _ => port(action.field("port")),
+            _ => number_or_name(action.field("port")),
         }
     }
     if !any {
@@ -146,23 +147,11 @@ fn handler(c: Cursor<'_>, actions: &'static [&'static str], grace_period: Option
 
 fn http_get(c: Cursor<'_>) {
     rules::required(c.field("path"));
-    port(c.field("port"));
+    number_or_name(c.field("port"));
     rules::one_of(c.field("scheme"), &["HTTP", "HTTPS"]);
     for header in c.field("httpHeaders").items() {
         for message in names::http_header_name(header.str_of("name")) {
             c.field("httpHeaders").invalid(header.str_of("name"), message);
-        }
-    }
-}
-
-/// A port's number or name.
-pub fn port(c: Cursor<'_>) {
-    match c.value() {
-        Some(Value::String(name)) => c.invalid_text(names::port_name(name)),
-        _ => {
-            for message in names::port_num(c.int()) {
-                c.invalid(c.int(), message);
-            }
         }
     }
 }

@@ -4,46 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use triptych_object::field::{Error, ErrorKind, quote};
 use triptych_object::quantity::Format;
-use triptych_object::{Quantity, Value, names};
+use triptych_object::{Quantity, Value};
 
+use super::resource_names::{self, is_huge_pages, is_overcommit_allowed};
 use super::{Cursor, names as rules};
-
-/// Resources that are counted, not measured.
-const INTEGER: [&str; 9] = [
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-
-/// Names without a domain that mean something.
-const STANDARD: [&str; 20] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 
 /// The quantity a document has here; zero if there is none.
 pub fn quantity(value: Option<&Value>) -> Quantity {
@@ -54,36 +18,6 @@ pub fn quantity(value: Option<&Value>) -> Quantity {
     }
 }
 
-/// `hugepages-2Mi`.
-pub fn is_huge_page(name: &str) -> bool {
-    name.starts_with("hugepages-")
-}
-
-/// A name with a domain other than kubernetes.io's (`example.com/gpu`).
-pub fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
-}
-
-/// A name without a domain, or with kubernetes.io's.
-pub fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// A resource whose requests may exceed what there is.
-pub fn overcommit_allowed(name: &str) -> bool {
-    is_native(name) && !is_huge_page(name)
-}
-
-/// A name that stands for something without a domain.
-pub fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
-}
-
-/// A resource that is counted.
-pub fn is_integer(name: &str) -> bool {
-    INTEGER.contains(&name) || is_extended(name)
-}
-
 /// Whether a quantity is a multiple of the page size that the resource is named after.
 pub fn huge_page_divisible(name: &str, value: &Quantity) -> bool {
     let Some(Ok(size)) = name.strip_prefix("hugepages-").map(str::parse::<Quantity>) else {
@@ -92,68 +26,14 @@ pub fn huge_page_divisible(name: &str, value: &Quantity) -> bool {
     size.sign() > 0 && size.milli_value() % 1000 == 0 && value.value() % size.value() == 0
 }
 
-/// A quantity that must not be negative.
-pub fn nonnegative(c: Cursor<'_>) {
-    let q = quantity(c.value());
-    if q.sign() < 0 {
-        c.invalid(q.to_string(), "must be greater than or equal to 0");
-    }
-}
-
-/// A quantity that must be positive; false if it is not.
-pub fn positive(c: Cursor<'_>) -> bool {
-    let q = quantity(c.value());
-    if q.sign() <= 0 {
-        c.invalid(q.to_string(), "must be greater than zero");
-    }
-    q.sign() > 0
-}
-
-/// The quantity of a resource: not negative, whole if it is counted.
-pub fn resource_quantity(name: &str, c: Cursor<'_>) {
-    nonnegative(c);
-    let q = quantity(c.value());
-    if is_integer(name) && q.milli_value() % 1000 != 0 {
-        c.invalid(q.to_string(), "must be an integer");
-    }
-}
-
-/// Any resource's name; true if nothing is wrong with it.
-pub fn resource_name(name: &str, c: Cursor<'_>) -> bool {
-    let messages = names::qualified_name(name);
-    if !messages.is_empty() {
-        for message in messages {
-            c.invalid(name, message);
-        }
-        return false;
-    }
-    if !name.contains('/') && !is_standard(name) {
-        c.invalid(name, "must be a standard resource type or fully qualified");
-        return false;
-    }
-    true
-}
-
-/// The name of a resource that a container may ask for.
-pub fn container_resource_name(name: &str, c: Cursor<'_>) {
-    resource_name(name, c);
-    if !name.contains('/') {
-        if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
-            c.invalid(name, "must be a standard resource for containers");
-        }
-    } else if !is_native(name) && !is_extended(name) {
-        c.invalid(name, "doesn't follow extended resource name standard");
-    }
-}
-
 /// Resources that a pod as a whole may ask for.
 pub fn is_pod_level(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || is_huge_page(name)
+    matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
 /// The name of a resource that a pod as a whole may ask for.
 pub fn pod_resource_name(name: &str, c: Cursor<'_>) {
-    if resource_name(name, c) && !is_pod_level(name) {
+    if resource_names::name(c, name) && !is_pod_level(name) {
         let supported = ["cpu", "hugepages-", "memory"];
         c.push(Error::not_supported(c.path(), name, &supported));
     }
@@ -198,7 +78,7 @@ impl Requirements<'_> {
 
     fn name(&self, name: &str, c: Cursor<'_>) {
         match self.owner {
-            Owner::Container => container_resource_name(name, c),
+            Owner::Container => resource_names::container_name(c, name),
             Owner::Pod => pod_resource_name(name, c),
         }
     }
@@ -213,7 +93,7 @@ impl Requirements<'_> {
         let mut seen = Seen::default();
         for (name, limit) in limits.entries() {
             self.name(name, limit);
-            resource_quantity(name, limit);
+            resource_names::quantity_of(limit, name);
             self.huge_page(name, limit);
             seen |= Seen::of(name);
         }
@@ -224,12 +104,12 @@ impl Requirements<'_> {
         let mut seen = Seen::default();
         for (name, request) in requests.entries() {
             self.name(name, request);
-            resource_quantity(name, request);
+            resource_names::quantity_of(request, name);
             let asked = quantity(request.value());
             match limits.value().and_then(|l| l.get(name)) {
                 Some(limit) => {
                     let limit = quantity(Some(limit));
-                    if asked != limit && !overcommit_allowed(name) {
+                    if asked != limit && !is_overcommit_allowed(name) {
                         let detail = format!("must be equal to {name} limit of {limit}");
                         requests.invalid(asked.to_string(), detail);
                     } else if asked > limit {
@@ -237,7 +117,7 @@ impl Requirements<'_> {
                         requests.invalid(asked.to_string(), detail);
                     }
                 }
-                None if !overcommit_allowed(name) => {
+                None if !is_overcommit_allowed(name) => {
                     limits.required("Limit must be set for non overcommitable resources");
                 }
                 None => {}
@@ -250,7 +130,7 @@ impl Requirements<'_> {
 
     fn huge_page(&self, name: &str, c: Cursor<'_>) {
         let q = quantity(c.value());
-        if is_huge_page(name) && !self.allow_indivisible_huge_pages && !huge_page_divisible(name, &q) {
+        if is_huge_pages(name) && !self.allow_indivisible_huge_pages && !huge_page_divisible(name, &q) {
             c.invalid(q.to_string(), format!("{q} is not positive integer multiple of {name}"));
         }
     }
@@ -315,7 +195,7 @@ impl Seen {
     fn of(name: &str) -> Seen {
         Seen {
             compute: matches!(name, "cpu" | "memory"),
-            huge_pages: is_huge_page(name),
+            huge_pages: is_huge_pages(name),
         }
     }
 }
