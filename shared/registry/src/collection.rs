@@ -27,6 +27,8 @@ pub struct Collection {
     pub absent: Vec<&'static str>,
     /// Numbers of the fields that the cache indexes.
     pub indexes: Vec<usize>,
+    /// Objects are removed when so much time has passed since their last write.
+    pub ttl: Option<Duration>,
     /// Where writes go.
     pub store: Arc<dyn Store>,
     /// Where reads come from.

@@ -19,12 +19,13 @@ use crate::negotiate::{self, Output};
 use crate::request::{Request, Response};
 use crate::respond;
 use crate::strategy::{Context, Strategy};
+use crate::write::fields::{FieldRules, Fields};
 use crate::{read, watch, write};
 
 /// Asks whether a user may do what a request implies besides itself (create on update, bind, escalate).
 pub trait Permit: Send + Sync + 'static {
-    /// `Err` holds the authorizer's reason, empty if it gave none.
-    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, Result<(), String>>;
+    /// `Err` is the refusal to answer with.
+    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, StatusResult<()>>;
 }
 
 /// What all endpoints of a tier share.
@@ -98,6 +99,8 @@ pub struct Endpoint {
     pub strategy: Arc<dyn Strategy>,
     /// What stands behind it.
     pub backing: Backing,
+    /// Who owns what when fields are written.
+    pub field_rules: FieldRules,
     /// Who does its subresources' work.
     pub subresources: BTreeMap<String, Subhandler>,
     /// What all endpoints share.
@@ -225,6 +228,11 @@ impl Endpoint {
             (Subhandler::Object(strategy), "patch") => write::patch::patch(self, strategy, request, warnings).await,
             _ => Err(Status::method_not_allowed()),
         }
+    }
+
+    /// Field management for a request.
+    pub fn fields<'a>(&'a self, request: &'a Request) -> Fields<'a> {
+        Fields { model: &*self.model, rules: &self.field_rules, request, now: (self.services.now)() }
     }
 
     /// Chooses the answer's form.

@@ -56,6 +56,19 @@ pub trait Model: Send + Sync + 'static {
     /// The types, for merging, apply and protobuf.
     fn schema(&self) -> (&Schema, TypeId);
 
+    /// The types of another version of the same kind, for owners that wrote in it.
+    fn schema_of(&self, api_version: &str) -> Option<(&Schema, TypeId)> {
+        (api_version == self.gvk().group_version().to_string()).then(|| self.schema())
+    }
+
+    /// The document in another version of the same kind.
+    fn convert(&self, document: &Value, api_version: &str) -> Result<Value, String> {
+        if document.str_at(&["apiVersion"]) == api_version {
+            return Ok(document.clone());
+        }
+        Err(format!("no conversion to {api_version}"))
+    }
+
     /// What can be answered.
     fn offer(&self) -> Offer;
 

@@ -260,14 +260,14 @@ fn compacted(from: Option<&str>, scope: &str) -> Box<Status> {
 
 impl Listing {
     /// All objects of the list.
-    pub fn objects(self) -> Vec<Arc<Object>> {
-        match self.items {
-            Items::Objects(objects) => objects,
+    pub fn objects(&self) -> Vec<Arc<Object>> {
+        match &self.items {
+            Items::Objects(objects) => objects.clone(),
             Items::Snapshot { snapshot, scope, selection, indexed } => {
-                let chosen = |o: &&Arc<Object>| o.key().starts_with(&scope) && selection.matches(o);
+                let chosen = |o: &&Arc<Object>| o.key().starts_with(scope.as_str()) && selection.matches(o);
                 match indexed {
-                    Some((field, value)) => snapshot.index(field, &value).filter(chosen).cloned().collect(),
-                    None => snapshot.range(&scope).filter(chosen).cloned().collect(),
+                    Some((field, value)) => snapshot.index(*field, value).filter(chosen).cloned().collect(),
+                    None => snapshot.range(scope).filter(chosen).cloned().collect(),
                 }
             }
         }
@@ -285,7 +285,8 @@ impl Listing {
     }
 }
 
-fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: Listing) -> StatusResult<Response> {
+/// The answer of a list.
+pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: Listing) -> StatusResult<Response> {
     let plain = output.format == Format::Json && output.transform == Transform::None && !output.pretty;
     if plain && endpoint.model.stored() != Stored::Converted {
         return Ok(streamed(endpoint, listing));

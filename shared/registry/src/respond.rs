@@ -15,7 +15,7 @@ use triptych_storage::Object;
 use crate::admission::Warnings;
 use crate::body::Body;
 use crate::endpoint::Endpoint;
-use crate::model::Stored;
+use crate::model::{Model, Stored};
 use crate::negotiate::{self, Format, Output, Transform};
 use crate::request::{Request, Response};
 use crate::table;
@@ -74,7 +74,7 @@ pub fn failure(status: &Status, headers: &HeaderMap, query: &str) -> Response {
 
 fn plain_status(status: &Status, output: &Output, code: StatusCode) -> Response {
     let value = status.to_value();
-    let body = render(&value, output, |v| triptych_schema::protobuf::encode_status(v));
+    let body = render(&value, output, triptych_schema::protobuf::encode_status);
     match body {
         Some(body) => document(code, output.format, body),
         None => document(code, Format::Json, json::to_vec(&value)),
@@ -149,6 +149,22 @@ pub fn tree(endpoint: &Endpoint, request: &Request, output: &Output, code: Statu
     match body {
         Some(body) => Ok(document(code, output.format, body)),
         None => Err(negotiate::not_acceptable(endpoint.model.offer().formats)),
+    }
+}
+
+/// What an action answers: a document of its own model.
+pub fn action_tree(model: &dyn Model, output: &Output, code: StatusCode, value: &Value) -> StatusResult<Response> {
+    match render(value, output, |v| model.encode(v, Format::Protobuf)) {
+        Some(body) => Ok(document(code, output.format, body)),
+        None => Err(negotiate::not_acceptable(model.offer().formats)),
+    }
+}
+
+/// A `Status` document that an action answers.
+pub fn success_document(value: &Value, output: &Output, code: StatusCode) -> Response {
+    match render(value, output, triptych_schema::protobuf::encode_status) {
+        Some(body) => document(code, output.format, body),
+        None => document(code, Format::Json, json::to_vec(value)),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::respond;
 use crate::write::save::{self, Saved};
-use crate::write::{decode, dedup_owners, fields};
+use crate::write::{decode, dedup_owners};
 
 /// A generated name is tried this often before the client hears that it is taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -24,7 +24,7 @@ pub async fn create(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
     let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
     object_meta::ensure_namespace(&mut object, namespace)?;
     dedup_owners(&mut object, false, warnings);
-    fields::update(endpoint, request, None, &mut object, &options.field_manager)?;
+    endpoint.fields(request).update(None, &mut object, &options.field_manager)?;
     let name = meta::name(&object).to_owned();
     save::mutating_admission(
         endpoint,

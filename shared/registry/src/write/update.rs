@@ -48,7 +48,7 @@ pub async fn update(
     let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
         let mut new = object.clone();
         Box::pin(async move {
-            fields::update(endpoint, request, live.as_ref(), &mut new, manager)?;
+            endpoint.fields(request).update(live.as_ref(), &mut new, manager)?;
             Ok((new, Warnings::new()))
         })
     };
@@ -258,9 +258,7 @@ impl Change<'_> {
         .await?;
         dedup_owners(&mut new, true, warnings);
         let asked = RequestInfo { verb: "create".into(), ..info.clone() };
-        if let Err(reason) = self.endpoint.services.permit.permit(&self.request.user, &asked).await {
-            return Err(crate::endpoint::forbidden(&self.request.user, &asked, &reason));
-        }
+        self.endpoint.services.permit.permit(&self.request.user, &asked).await?;
         match save::create(self.endpoint, self.request, dry_run, new, options, warnings).await {
             Ok(saved) => Ok(Attempt::Saved(saved, true)),
             Err(status) if status.reason == "AlreadyExists" => {

@@ -1,0 +1,48 @@
+//! POST to something that stores nothing of its own kind: reviews, binding, eviction, tokens.
+
+use http::StatusCode;
+use triptych_object::{StatusResult, Value, meta};
+
+use crate::admission::Warnings;
+use crate::endpoint::{Action, ActionContext, Endpoint};
+use crate::model::Model;
+use crate::negotiate;
+use crate::object_meta;
+use crate::options::{Query, Write, WriteKind};
+use crate::request::{Request, Response};
+use crate::{respond, write};
+
+/// Decodes the document, runs the action and answers what it gives.
+pub async fn run(
+    endpoint: &Endpoint,
+    model: &dyn Model,
+    action: &dyn Action,
+    request: &Request,
+    warnings: &mut Warnings,
+) -> StatusResult<Response> {
+    let output = negotiate::output(&request.headers, &request.query, model.offer())?;
+    let options = Write::parse(&Query::parse(&request.query), WriteKind::Create)?;
+    let mut document = write::decode(model, request, options.field_validation, warnings)?.document;
+    object_meta::wipe_system_fields(&mut document);
+    if document.get("metadata").is_some() || endpoint.resource.namespaced {
+        let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
+        object_meta::ensure_namespace(&mut document, namespace)?;
+    }
+    let now = (endpoint.services.now)();
+    let cx = ActionContext { request, now, dry_run: options.dry_run };
+    let answer = action.run(&cx, document).await?;
+    if answer.str_at(&["kind"]) == "Status" {
+        return Ok(respond::success_document(&answer, &output, StatusCode::CREATED));
+    }
+    respond::action_tree(model, &output, StatusCode::CREATED, &answer)
+}
+
+/// The `Success` that binding and eviction answer.
+pub fn success() -> Value {
+    triptych_object::Status::plain_success(201).to_value()
+}
+
+/// The name an action's document is about: the URL's.
+pub fn name_of<'a>(request: &'a Request, document: &'a Value) -> &'a str {
+    if request.info.name.is_empty() { meta::name(document) } else { &request.info.name }
+}

@@ -1,0 +1,216 @@
+//! PATCH: JSON patch, merge patch, strategic merge patch and server-side apply.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use triptych_object::field::{Error, ErrorList};
+use triptych_object::{GroupKind, Status, StatusResult, Value, json, meta, yaml};
+use triptych_schema::patch::Reading;
+use triptych_schema::patch::json_patch::JsonPatch;
+use triptych_schema::patch::merge_patch::MergePatch;
+use triptych_schema::patch::strategic::StrategicPatch;
+
+use crate::admission::Warnings;
+use crate::endpoint::Endpoint;
+use crate::model::Model;
+use crate::negotiate;
+use crate::object_meta;
+use crate::options::{FieldValidation, Query, Write, WriteKind};
+use crate::request::{Request, Response};
+use crate::strategy::Strategy;
+use crate::write::fields::Fields;
+use crate::write::update::{Change, finish};
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// True for the media types of patches to built-in kinds.
+pub fn is_patch_type(media_type: &str) -> bool {
+    matches!(media_type, JSON_PATCH | MERGE_PATCH | STRATEGIC_PATCH | APPLY_PATCH)
+}
+
+/// A decoded patch.
+pub enum Patch {
+    /// RFC 6902.
+    Json(JsonPatch),
+    /// RFC 7386.
+    Merge(MergePatch),
+    /// Kubernetes' own, led by the types.
+    Strategic(StrategicPatch),
+    /// Server-side apply.
+    Apply(Configuration),
+}
+
+/// What a client applies.
+pub struct Configuration {
+    value: Value,
+    /// What a strict reader says of keys that stand twice.
+    duplicates: Option<String>,
+}
+
+/// Changes an object (or, with apply, makes it).
+pub async fn patch(
+    endpoint: &Endpoint,
+    strategy: &Arc<dyn Strategy>,
+    request: &Request,
+    warnings: &mut Warnings,
+) -> StatusResult<Response> {
+    check_type(&*endpoint.model, request)?;
+    let output = endpoint.negotiate(request)?;
+    let (options, patch) = read(request)?;
+    let applies = matches!(patch, Patch::Apply(_));
+    let change = Change { endpoint, strategy, request, options: &options, uid: None, allow_create: applies };
+    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
+        let made = make(endpoint, request, &options, &patch, live);
+        Box::pin(std::future::ready(made))
+    };
+    let (saved, created) = change.run(make, warnings).await?;
+    finish(endpoint, request, &output, saved, created)
+}
+
+/// Refuses a patch type the kind does not understand.
+pub fn check_type(model: &dyn Model, request: &Request) -> StatusResult<()> {
+    let kind = negotiate::content_type(&request.headers);
+    let strategic = model.merges_strategically();
+    if is_patch_type(&kind) && (strategic || kind != STRATEGIC_PATCH) {
+        return Ok(());
+    }
+    let mut accepted = vec![JSON_PATCH, MERGE_PATCH];
+    accepted.extend(strategic.then_some(STRATEGIC_PATCH));
+    accepted.push(APPLY_PATCH);
+    Err(Status::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    )))
+}
+
+/// Reads a patch and its options.
+pub fn read(request: &Request) -> StatusResult<(Write, Patch)> {
+    let kind = negotiate::content_type(&request.headers);
+    let write_kind = if kind == APPLY_PATCH { WriteKind::Apply } else { WriteKind::Patch };
+    let options = Write::parse(&Query::parse(&request.query), write_kind)?;
+    let patch = decode(&kind, &request.body, options.field_validation)?;
+    Ok((options, patch))
+}
+
+fn decode(kind: &str, body: &[u8], validation: FieldValidation) -> StatusResult<Patch> {
+    let reading = match validation {
+        FieldValidation::Ignore => Reading::Lenient,
+        FieldValidation::Warn | FieldValidation::Strict => Reading::Strict,
+    };
+    Ok(match kind {
+        JSON_PATCH => Patch::Json(JsonPatch::decode(body, reading)?),
+        MERGE_PATCH => Patch::Merge(MergePatch::decode(body, reading)?),
+        STRATEGIC_PATCH => Patch::Strategic(StrategicPatch::decode(body, reading)?),
+        _ => Patch::Apply(configuration(body)?),
+    })
+}
+
+/// An applied configuration: YAML (or JSON) of an object.
+fn configuration(body: &[u8]) -> StatusResult<Configuration> {
+    let refuse = |e: &dyn std::fmt::Display| Status::bad_request(format!("error decoding YAML: {e}"));
+    let parsed = yaml::parse(body).map_err(|e| refuse(&e))?;
+    let duplicates = yaml::strict_error(&parsed);
+    match parsed.value {
+        Value::Null => Ok(Configuration { value: Value::object(), duplicates }),
+        value @ Value::Object(_) => Ok(Configuration { value, duplicates }),
+        other => Err(refuse(&format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            other.type_name()
+        ))),
+    }
+}
+
+/// The new content from the live object and a patch.
+fn make(
+    endpoint: &Endpoint,
+    request: &Request,
+    options: &Write,
+    patch: &Patch,
+    live: Option<Value>,
+) -> StatusResult<(Value, Warnings)> {
+    let mut warnings = Warnings::new();
+    if live.is_none() && !matches!(patch, Patch::Apply(_)) {
+        return Err(Status::not_found(&endpoint.group_resource(), &request.info.name));
+    }
+    let mut new = apply(&endpoint.fields(request), options, patch, live.as_ref(), &mut warnings)?;
+    if live.is_none() && !meta::uid(&new).is_empty() {
+        // told as a conflict by the caller, before its name is looked at
+        return Ok((new, warnings));
+    }
+    let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
+    object_meta::ensure_namespace(&mut new, namespace)?;
+    object_meta::check_name(&new, &request.info.name, &request.info.namespace)?;
+    Ok((new, warnings))
+}
+
+/// Applies a patch to a document of the fields' kind and notes who owns what.
+pub fn apply(
+    fields: &Fields<'_>,
+    options: &Write,
+    patch: &Patch,
+    live: Option<&Value>,
+    warnings: &mut Warnings,
+) -> StatusResult<Value> {
+    let configuration = match patch {
+        Patch::Apply(configuration) => configuration,
+        patch => {
+            let live = live.unwrap_or(&Value::Null);
+            let mut new = patched(fields.model, options, patch, live, warnings)?;
+            fields.update(Some(live), &mut new, &options.field_manager)?;
+            return Ok(new);
+        }
+    };
+    let applied = fields.apply(live, &configuration.value, &options.field_manager, options.force == Some(true))?;
+    if let Some(text) = &configuration.duplicates {
+        match options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => warnings.push(text.clone()),
+            FieldValidation::Strict => {
+                return Err(Status::bad_request(format!("error strict decoding YAML: {text}")));
+            }
+        }
+    }
+    Ok(applied)
+}
+
+fn patched(
+    model: &dyn Model,
+    options: &Write,
+    patch: &Patch,
+    live: &Value,
+    warnings: &mut Warnings,
+) -> StatusResult<Value> {
+    let mut new = live.clone();
+    let (mut findings, strategic) = match patch {
+        Patch::Json(p) => {
+            p.apply(&mut new)?;
+            (p.findings().to_vec(), None)
+        }
+        Patch::Merge(p) => {
+            p.apply(&mut new);
+            (p.findings().to_vec(), None)
+        }
+        Patch::Strategic(p) => {
+            let (schema, ty) = model.schema();
+            p.apply(schema, ty, &mut new)?;
+            (p.findings().to_vec(), Some(p))
+        }
+        Patch::Apply(_) => (Vec::new(), None),
+    };
+    // what a refusal shows as the bad value: the patch itself, or the object that came out
+    let shown = match (strategic, options.field_validation) {
+        (Some(p), _) => p.go_text(),
+        (None, _) => json::to_string(&new),
+    };
+    let refuse = |why: String| {
+        let errors: ErrorList = std::iter::once(Error::invalid("patch", shown.as_str(), why)).collect();
+        Status::invalid(&GroupKind::default(), "", &errors)
+    };
+    findings.extend(model.decode(&mut new).map_err(refuse)?);
+    super::report(options.field_validation, findings, warnings, refuse)?;
+    model.default(&mut new);
+    Ok(new)
+}
