@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use triptych_object::{GroupResource, Status, StatusResult, names};
-use triptych_storage::{Cache, Error, FieldPath, Object, ReadError, Revision, Snapshot, Store};
-
-/// How long a read waits for the cache to reach a revision (kube-apiserver's `blockTimeout`).
-pub const FRESH_WAIT: Duration = Duration::from_secs(3);
+use triptych_storage::{Cache, Error, FRESH_WAIT, FieldPath, Object, ReadError, Revision, Snapshot, Store};
 
 /// The stored objects of one resource.
 pub struct Collection {

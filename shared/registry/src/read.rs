@@ -11,10 +11,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
 use triptych_object::{Status, StatusResult, Value, json};
-use triptych_storage::{Error, Object, Revision, Snapshot};
+use triptych_storage::{Error, FRESH_WAIT, Object, Range, Revision, Snapshot};
 
 use crate::body::Body;
-use crate::collection::{Collection, FRESH_WAIT, storage_status};
+use crate::collection::{Collection, storage_status};
 use crate::continuation::Continuation;
 use crate::endpoint::Endpoint;
 use crate::model::Stored;
@@ -82,7 +82,7 @@ pub struct Listing {
 
 enum Items {
     /// Everything below a prefix that matches, from a snapshot.
-    Snapshot { snapshot: Snapshot, scope: String, selection: Arc<Selection>, indexed: Option<(usize, String)> },
+    Snapshot { snapshot: Snapshot, scope: String, selection: Arc<Selection> },
     /// These.
     Objects(Vec<Arc<Object>>),
 }
@@ -163,8 +163,13 @@ pub async fn find(
         return Ok(cut(&snapshot, &scope, None, options, &selection));
     }
     let revision = snapshot.revision();
-    let indexed = selection.indexed(collection);
-    let items = Items::Snapshot { snapshot, scope, selection, indexed };
+    let found = selection.indexed(collection).and_then(|(field, value)| snapshot.with_value(field, &value));
+    let items = match found {
+        Some(objects) => Items::Objects(
+            objects.into_iter().filter(|o| o.key().starts_with(&scope) && selection.matches(o)).collect(),
+        ),
+        None => Items::Snapshot { snapshot, scope, selection },
+    };
     Ok(Listing { items, revision, continue_token: String::new(), remaining: None })
 }
 
@@ -221,7 +226,8 @@ async fn page(
     let mut from = from.map(str::to_owned);
     loop {
         // with a selector a page of the store may hold fewer matches than the page of the client
-        let page = collection.cache.read_range(scope, from.as_deref(), limit, at).await.map_err(|e| match e {
+        let range = Range { prefix: scope, from: from.as_deref(), limit, at };
+        let page = collection.cache.read_range(range).await.map_err(|e| match e {
             Error::Compacted { .. } => compacted(from.as_deref(), scope),
             Error::FutureRevision { current } => crate::collection::too_large(at.unwrap_or(0), current),
             e => storage_status(&e),
@@ -263,12 +269,8 @@ impl Listing {
     pub fn objects(&self) -> Vec<Arc<Object>> {
         match &self.items {
             Items::Objects(objects) => objects.clone(),
-            Items::Snapshot { snapshot, scope, selection, indexed } => {
-                let chosen = |o: &&Arc<Object>| o.key().starts_with(scope.as_str()) && selection.matches(o);
-                match indexed {
-                    Some((field, value)) => snapshot.index(*field, value).filter(chosen).cloned().collect(),
-                    None => snapshot.range(scope).filter(chosen).cloned().collect(),
-                }
+            Items::Snapshot { snapshot, scope, selection } => {
+                snapshot.range(scope).filter(|o| selection.matches(o)).cloned().collect()
             }
         }
     }
@@ -453,17 +455,7 @@ impl Cursor {
                 }
                 true
             }
-            Items::Snapshot { snapshot, scope, selection, indexed: Some((field, value)) } => {
-                let rest = snapshot.index(*field, value).skip(self.position);
-                for object in rest {
-                    self.position += 1;
-                    if object.key().starts_with(scope.as_str()) && selection.matches(object) && put(out, object) {
-                        return false;
-                    }
-                }
-                true
-            }
-            Items::Snapshot { snapshot, scope, selection, indexed: None } => {
+            Items::Snapshot { snapshot, scope, selection } => {
                 let rest = match &self.after {
                     Some(from) => snapshot.range_from(scope, from),
                     None => snapshot.range_from(scope, scope),

@@ -13,10 +13,10 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::{Instant, sleep_until};
 use triptych_object::{Status, StatusResult, Value, json};
-use triptych_storage::{Event, EventKind, Filter, Interest, Object, Revision, Scope, Snapshot, Start, WatchError, Watcher};
+use triptych_storage::{Event, FRESH_WAIT, EventKind, Filter, Interest, Object, ReadError, Revision, Scope, Snapshot, Start, WatchEnd, WatchError, Watcher};
 
 use crate::body::{Body, Broken};
-use crate::collection::{Collection, FRESH_WAIT};
+use crate::collection::Collection;
 use crate::endpoint::Endpoint;
 use crate::model::{Model, Stored};
 use crate::negotiate::{self, Format, Output, Transform};
@@ -56,8 +56,7 @@ pub async fn watch(endpoint: &Endpoint, request: &Request) -> StatusResult<Respo
     let ends = Instant::now() + Duration::from_secs_f64(seconds.min(1e7));
 
     let namespace = &request.info.namespace;
-    let opened = open(collection, &options, selection, namespace).await;
-    let (initial, watcher) = match opened {
+    let (initial, watcher) = match open(collection, &options, selection, namespace).await {
         Ok(opened) => opened,
         Err(Refusal::Status(status)) => return Err(status),
         Err(Refusal::Event(status)) => return Ok(respond_stream(output, failed(encoder, &status))),
@@ -99,44 +98,41 @@ async fn open(
         text => Some(parse_version(text).map_err(|e| Refusal::Status(Status::bad_request(format!("invalid resource version: {e}"))))?),
     };
     let fresh = |e| Refusal::Event(collection.read_error(e));
-    let start = match (options.send_initial_events, version) {
-        (Some(false), None | Some(0)) => Start::Now,
+    // whether the stream begins with what exists, and after which revision it goes on
+    let (initial, start) = match (options.send_initial_events, version) {
+        (Some(false), None | Some(0)) => (false, Start::Now),
         (Some(true), Some(v)) if v > 0 => {
             collection.cache.at_least(v, FRESH_WAIT).await.map_err(fresh)?;
-            Start::NowWithInitial
+            (true, Start::Now)
         }
-        (Some(true), Some(_)) => Start::NowWithInitial,
+        (Some(true), Some(_)) | (None, Some(0)) => (true, Start::Now),
         (_, None) => {
             // what exists now: everything acknowledged before the request
             match collection.cache.consistent(FRESH_WAIT).await {
-                Ok(_) | Err(triptych_storage::ReadError::Unreliable) => Start::NowWithInitial,
-                Err(e @ triptych_storage::ReadError::Filling) => return Err(Refusal::Status(collection.read_error(e))),
+                Ok(_) | Err(ReadError::Unreliable) => (true, Start::Now),
+                Err(e @ ReadError::Filling) => return Err(Refusal::Status(collection.read_error(e))),
                 Err(e) => return Err(fresh(e)),
             }
         }
-        (_, Some(0)) => Start::NowWithInitial,
-        (_, Some(v)) => Start::After(v),
+        (_, Some(v)) => (false, Start::After(v)),
     };
     let namespace = match (namespace, selection.namespace()) {
         ("", Some(selected)) if collection.namespaced => selected.to_owned(),
         (namespace, _) => namespace.to_owned(),
     };
     let scope = match selection.name().and_then(|n| collection.key(&namespace, n).ok()) {
-        Some(key) => Scope::Key(key),
+        Some(key) => Scope::Key(key.into()),
         None if namespace.is_empty() => Scope::All,
-        None => Scope::Prefix(collection.scope(&namespace)),
+        None => Scope::Prefix(collection.scope(&namespace).into()),
     };
-    let index = selection.indexed(collection);
+    let index = selection.indexed(collection).map(|(field, value)| (field, value.into()));
     let filter: Option<Filter> =
         (!selection.is_everything()).then(|| Arc::new(move |o: &Object| selection.matches(o)) as Filter);
     let interest = Interest { scope, index, filter: filter.clone() };
-    match collection.cache.watch(start, interest).await {
-        Ok((initial, watcher)) => Ok((initial, Opened { watcher, filter })),
+    match collection.cache.watch(start, interest) {
+        Ok((snapshot, watcher)) => Ok((initial.then_some(snapshot), Opened { watcher, filter })),
         Err(WatchError::Filling) => Err(Refusal::Status(Status::too_many_requests("storage is (re)initializing", 1))),
-        Err(WatchError::TooOld { oldest }) => {
-            let message = format!("too old resource version: {} ({})", version.unwrap_or(0), oldest.saturating_sub(1));
-            Err(Refusal::Event(Status::expired(message)))
-        }
+        Err(e @ WatchError::TooOld { .. }) => Err(Refusal::Event(Status::expired(e.to_string()))),
         Err(WatchError::Closed) => Err(Refusal::Status(Status::service_unavailable("the server is shutting down", 1))),
     }
 }
@@ -203,8 +199,8 @@ impl State {
             let mut events = Vec::new();
             tokio::select! {
                 biased;
-                count = state.watcher.next_many(&mut events, BATCH) => {
-                    if count == 0 {
+                more = state.watcher.next_many(&mut events, BATCH) => {
+                    if !more {
                         return state.ended();
                     }
                     let mut chunk = BytesMut::new();
@@ -261,7 +257,7 @@ impl State {
     /// The cache ended the watch: too slow, or history was lost.
     fn ended(self) -> Step {
         match self.watcher.end() {
-            Some(triptych_storage::WatchEnd::HistoryLost) => {
+            Some(WatchEnd::Restarted) => {
                 let status = Status::expired(format!("too old resource version: {} ({})", self.sent, self.sent));
                 Some((Ok(self.encoder.error(&status)), None))
             }

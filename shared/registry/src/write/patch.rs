@@ -111,8 +111,8 @@ fn decode(kind: &str, body: &[u8], validation: FieldValidation) -> StatusResult<
 /// An applied configuration: YAML (or JSON) of an object.
 fn configuration(body: &[u8]) -> StatusResult<Configuration> {
     let refuse = |e: &dyn std::fmt::Display| Status::bad_request(format!("error decoding YAML: {e}"));
-    let parsed = yaml::parse(body).map_err(|e| refuse(&e))?;
-    let duplicates = yaml::strict_error(&parsed);
+    let parsed = yaml::parse(body).map_err(|e| refuse(&format!("error converting YAML to JSON: {e}")))?;
+    let duplicates = parsed.strict.map(|text| format!("error converting YAML to JSON: {text}"));
     match parsed.value {
         Value::Null => Ok(Configuration { value: Value::object(), duplicates }),
         value @ Value::Object(_) => Ok(Configuration { value, duplicates }),
