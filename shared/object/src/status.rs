@@ -345,6 +345,11 @@ impl Status {
         self.details.as_ref().map_or(0, |d| d.retry_after_seconds)
     }
 
+    /// `code` as the document shows it: a success about an object says none.
+    pub fn shown_code(&self) -> u16 {
+        if self.is_failure() || self.details.is_none() { self.code } else { 0 }
+    }
+
     /// The document, members in Go's order.
     pub fn to_value(&self) -> Value {
         let mut out = Object::with_capacity(8);
@@ -359,8 +364,8 @@ impl Status {
         if let Some(d) = &self.details {
             out.insert("details", d.to_value());
         }
-        if self.is_failure() || self.details.is_none() {
-            out.insert("code", Value::Int(self.code.into()));
+        if self.shown_code() != 0 {
+            out.insert("code", Value::Int(self.shown_code().into()));
         }
         Value::Object(out)
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use triptych_object::{GroupResource, Status, StatusResult, names};
-use triptych_storage::{Cache, Error, FRESH_WAIT, FieldPath, Object, ReadError, Revision, Snapshot, Store};
+use triptych_storage::cache::{FRESH_WAIT, ReadError, Snapshot};
+use triptych_storage::{Cache, Error, FieldPath, Object, Revision, Store};
 
 /// The stored objects of one resource.
 pub struct Collection {

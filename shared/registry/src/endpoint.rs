@@ -1,6 +1,6 @@
 //! One resource in one version: what requests to it can do, and who does it.
 //!
-//! `handle` is the whole of a request's life in the registry: negotiate, dispatch on subresource and verb, and turn a
+//! [`Handler::handle`] is the whole of a request's life in the registry: negotiate, dispatch on subresource and verb, and turn a
 //! failure into a `Status` in the negotiated form. What the resource can do is its [`Resource`] record; the rest of
 //! this struct is who does it.
 
@@ -13,10 +13,11 @@ use triptych_object::{GroupResource, Gvr, RequestInfo, Status, StatusResult, Use
 use triptych_schema::resource::Resource;
 
 use crate::admission::{Admission, Warnings};
+use crate::builtin::Scheme;
 use crate::collection::Collection;
 use crate::model::Model;
 use crate::negotiate::{self, Output};
-use crate::request::{Request, Response};
+use crate::request::{Handler, Request, Response};
 use crate::respond;
 use crate::strategy::{Context, Strategy};
 use crate::write::fields::{FieldRules, Fields};
@@ -34,6 +35,8 @@ pub struct Services {
     pub admission: Arc<dyn Admission>,
     /// Further authorization.
     pub permit: Arc<dyn Permit>,
+    /// The scheme that decodes options.
+    pub meta: Arc<Scheme>,
     /// The clock.
     pub now: fn() -> Timestamp,
     /// Shortest time after which a watch without timeout ends, in seconds (`--min-request-timeout`).
@@ -42,8 +45,17 @@ pub struct Services {
 
 /// An operation that stores nothing of its own kind: reviews, binding, eviction, tokens.
 pub trait Action: Send + Sync + 'static {
-    /// Runs it on the decoded, defaulted document; answers the document to send back, with 201.
-    fn run<'a>(&'a self, cx: &'a ActionContext<'a>, document: Value) -> BoxFuture<'a, StatusResult<Value>>;
+    /// Runs it on the decoded, defaulted document.
+    fn run<'a>(&'a self, cx: &'a ActionContext<'a>, document: Value) -> BoxFuture<'a, StatusResult<Answer>>;
+}
+
+/// What an action answers, with 201.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A document of the action's kind.
+    Document(Value),
+    /// `Status` Success (binding, eviction).
+    Success,
 }
 
 /// What an action knows of its request.
@@ -57,10 +69,10 @@ pub struct ActionContext<'a> {
     pub dry_run: bool,
 }
 
-/// A subresource that answers itself: log, exec, proxy and the like.
-pub trait Handler: Send + Sync + 'static {
+/// A resource or subresource that answers in its own way: log, exec, proxy, componentstatuses.
+pub trait Responder: Send + Sync + 'static {
     /// Answers the request.
-    fn handle<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, StatusResult<Response>>;
+    fn respond<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, StatusResult<Response>>;
 }
 
 /// Who does the work of a subresource.
@@ -73,7 +85,7 @@ pub enum Subhandler {
     /// A document posted to it, decoded by this model.
     Action(Arc<dyn Model>, Arc<dyn Action>),
     /// Anything else.
-    Handler(Arc<dyn Handler>),
+    Responder(Arc<dyn Responder>),
 }
 
 /// What stands behind the resource itself.
@@ -84,7 +96,7 @@ pub enum Backing {
     /// Nothing stored: documents posted are answered (reviews).
     Action(Arc<dyn Action>),
     /// Anything else (`componentstatuses`).
-    Handler(Arc<dyn Handler>),
+    Responder(Arc<dyn Responder>),
 }
 
 /// One resource in one version.
@@ -139,7 +151,7 @@ impl Endpoint {
     }
 
     /// Serves a request from beginning to end.
-    pub async fn handle(&self, request: Request) -> Response {
+    async fn serve(&self, request: Request) -> Response {
         let mut warnings = Warnings::new();
         let mut response = match self.dispatch(&request, &mut warnings).await {
             Ok(response) => response,
@@ -165,7 +177,7 @@ impl Endpoint {
             "" => self.resource.verbs,
             name => match self.resource.subresource(name) {
                 Some(sub) if self.subresources.contains_key(name) => {
-                    if matches!(self.subresources.get(name), Some(Subhandler::Handler(_))) {
+                    if matches!(self.subresources.get(name), Some(Subhandler::Responder(_))) {
                         return Ok(());
                     }
                     sub.verbs
@@ -194,7 +206,7 @@ impl Endpoint {
 
     async fn main(&self, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
         match &self.backing {
-            Backing::Handler(handler) => return handler.handle(request).await,
+            Backing::Responder(responder) => return responder.respond(request).await,
             Backing::Action(action) => {
                 return write::action::run(self, &*self.model, &**action, request, warnings).await;
             }
@@ -218,7 +230,7 @@ impl Endpoint {
             return Err(Status::no_such_resource());
         };
         match (handler, request.info.verb.as_str()) {
-            (Subhandler::Handler(handler), _) => handler.handle(request).await,
+            (Subhandler::Responder(responder), _) => responder.respond(request).await,
             (Subhandler::Action(model, action), _) => {
                 write::action::run(self, &**model, &**action, request, warnings).await
             }
@@ -238,6 +250,12 @@ impl Endpoint {
     /// Chooses the answer's form.
     pub fn negotiate(&self, request: &Request) -> StatusResult<Output> {
         negotiate::output(&request.headers, &request.query, self.model.offer())
+    }
+}
+
+impl Handler for Endpoint {
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(self.serve(request))
     }
 }
 

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
 use triptych_object::{Status, StatusResult, Value, json};
-use triptych_storage::{Error, FRESH_WAIT, Object, Range, Revision, Snapshot};
+use triptych_storage::cache::{FRESH_WAIT, ReadError, Snapshot};
+use triptych_storage::{Error, Object, Range, Revision};
 
 use crate::body::Body;
 use crate::collection::{Collection, storage_status};
@@ -57,7 +58,7 @@ async fn get_at_least(collection: &Collection, key: &str, revision: Revision) ->
     }
     match collection.cache.at_least(revision, FRESH_WAIT).await {
         Ok(snapshot) => Ok(snapshot.get(key).cloned()),
-        Err(triptych_storage::ReadError::Filling) => collection.get_live(key).await.map(|(object, _)| object),
+        Err(ReadError::Filling) => collection.get_live(key).await.map(|(object, _)| object),
         Err(e) => Err(collection.read_error(e)),
     }
 }

@@ -18,7 +18,7 @@ use crate::endpoint::Endpoint;
 use crate::model::{Model, Stored};
 use crate::negotiate::{self, Format, Output, Transform};
 use crate::request::{Request, Response};
-use crate::table;
+use crate::{table, wire};
 
 const WARNING: HeaderName = http::header::WARNING;
 /// kube-apiserver stops adding warnings when their texts exceed this many bytes, and shortens them to it.
@@ -73,12 +73,11 @@ pub fn failure(status: &Status, headers: &HeaderMap, query: &str) -> Response {
 }
 
 fn plain_status(status: &Status, output: &Output, code: StatusCode) -> Response {
-    let value = status.to_value();
-    let body = render(&value, output, triptych_schema::protobuf::encode_status);
-    match body {
-        Some(body) => document(code, output.format, body),
-        None => document(code, Format::Json, json::to_vec(&value)),
-    }
+    let body = match output.format {
+        Format::Protobuf => wire::status(status),
+        _ => render(&status.to_value(), output, |_| None).unwrap_or_default(),
+    };
+    document(code, output.format, body)
 }
 
 /// A success that is no object: what DELETE answers.
@@ -144,7 +143,7 @@ pub fn tree(endpoint: &Endpoint, request: &Request, output: &Output, code: Statu
     };
     let body = render(&transformed, output, |v| match output.transform {
         Transform::None => endpoint.model.encode(v, Format::Protobuf),
-        _ => triptych_schema::protobuf::encode_meta(v),
+        _ => endpoint.services.meta.encode_partial(v),
     });
     match body {
         Some(body) => Ok(document(code, output.format, body)),
@@ -160,14 +159,6 @@ pub fn action_tree(model: &dyn Model, output: &Output, code: StatusCode, value: 
     }
 }
 
-/// A `Status` document that an action answers.
-pub fn success_document(value: &Value, output: &Output, code: StatusCode) -> Response {
-    match render(value, output, triptych_schema::protobuf::encode_status) {
-        Some(body) => document(code, output.format, body),
-        None => document(code, Format::Json, json::to_vec(value)),
-    }
-}
-
 /// `*core.Pod`-like name in a refusal; the internal package is named as the group.
 fn go_type(version: &str, kind: &str) -> String {
     format!("*{version}.{kind}")
@@ -176,7 +167,7 @@ fn go_type(version: &str, kind: &str) -> String {
 /// A list document, in the negotiated form.
 pub fn list_tree(endpoint: &Endpoint, output: &Output, value: &Value, transformed: bool) -> StatusResult<Response> {
     let body = render(value, output, |v| {
-        if transformed { triptych_schema::protobuf::encode_meta(v) } else { endpoint.model.encode(v, Format::Protobuf) }
+        if transformed { endpoint.services.meta.encode_partial(v) } else { endpoint.model.encode(v, Format::Protobuf) }
     });
     match body {
         Some(body) => Ok(document(StatusCode::OK, output.format, body)),

@@ -160,7 +160,7 @@ fn column(column: &Column) -> Value {
         ("name", (&*column.name).into()),
         ("type", (&*column.kind).into()),
         ("format", (&*column.format).into()),
-        ("description", (&*column.description).into()),
+        ("description", "".into()),
         ("priority", Value::Int(column.priority.into())),
     ])
 }

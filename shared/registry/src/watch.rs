@@ -13,9 +13,11 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::{Instant, sleep_until};
 use triptych_object::{Status, StatusResult, Value, json};
-use triptych_storage::{Event, FRESH_WAIT, EventKind, Filter, Interest, Object, ReadError, Revision, Scope, Snapshot, Start, WatchEnd, WatchError, Watcher};
+use triptych_storage::cache::{FRESH_WAIT, Interest, ReadError, Scope, Snapshot, Start, WatchEnd, WatchError, Watcher};
+use triptych_storage::{Event, EventKind, Filter, Object, Revision};
 
 use crate::body::{Body, Broken};
+use crate::builtin::Scheme;
 use crate::collection::Collection;
 use crate::endpoint::Endpoint;
 use crate::model::{Model, Stored};
@@ -24,7 +26,7 @@ use crate::options::{List, Query};
 use crate::read::parse_version;
 use crate::request::{Request, Response};
 use crate::selection::Selection;
-use crate::{respond, table};
+use crate::{respond, table, wire};
 
 /// Bookmarks come about this often.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -270,6 +272,7 @@ impl State {
 struct Encoder {
     output: Output,
     model: Arc<dyn Model>,
+    meta: Arc<Scheme>,
     version_index: u32,
     table: Option<table::Watch>,
     kind: Vec<u8>,
@@ -286,6 +289,7 @@ impl Encoder {
         Encoder {
             output,
             model: endpoint.model.clone(),
+            meta: endpoint.services.meta.clone(),
             version_index: endpoint.version_index,
             table: options.map(|o| table::Watch::new(endpoint, version, o)),
             kind,
@@ -347,9 +351,9 @@ impl Encoder {
         if self.output.format == Format::Protobuf {
             let object = match self.output.transform {
                 Transform::None => self.model.encode(&value, Format::Protobuf),
-                _ => triptych_schema::protobuf::encode_meta(&value),
+                _ => self.meta.encode_partial(&value),
             };
-            return triptych_schema::protobuf::watch_frame(kind, &object.unwrap_or_default()).into();
+            return wire::watch_frame(kind, &object.unwrap_or_default()).into();
         }
         json_frame(kind, &value)
     }
@@ -371,12 +375,10 @@ impl Encoder {
     }
 
     fn error(&self, status: &Status) -> Bytes {
-        let value = status.to_value();
         if self.output.format == Format::Protobuf {
-            let object = triptych_schema::protobuf::encode_status(&value).unwrap_or_default();
-            return triptych_schema::protobuf::watch_frame("ERROR", &object).into();
+            return wire::watch_frame("ERROR", &wire::status(status)).into();
         }
-        json_frame("ERROR", &value)
+        json_frame("ERROR", &status.to_value())
     }
 }
 

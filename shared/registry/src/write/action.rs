@@ -1,10 +1,10 @@
 //! POST to something that stores nothing of its own kind: reviews, binding, eviction, tokens.
 
 use http::StatusCode;
-use triptych_object::{StatusResult, Value, meta};
+use triptych_object::{Status, StatusResult, Value, meta};
 
 use crate::admission::Warnings;
-use crate::endpoint::{Action, ActionContext, Endpoint};
+use crate::endpoint::{Action, ActionContext, Answer, Endpoint};
 use crate::model::Model;
 use crate::negotiate;
 use crate::object_meta;
@@ -30,16 +30,10 @@ pub async fn run(
     }
     let now = (endpoint.services.now)();
     let cx = ActionContext { request, now, dry_run: options.dry_run };
-    let answer = action.run(&cx, document).await?;
-    if answer.str_at(&["kind"]) == "Status" {
-        return Ok(respond::success_document(&answer, &output, StatusCode::CREATED));
+    match action.run(&cx, document).await? {
+        Answer::Document(answer) => respond::action_tree(model, &output, StatusCode::CREATED, &answer),
+        Answer::Success => Ok(respond::success(&Status::plain_success(201), &output)),
     }
-    respond::action_tree(model, &output, StatusCode::CREATED, &answer)
-}
-
-/// The `Success` that binding and eviction answer.
-pub fn success() -> Value {
-    triptych_object::Status::plain_success(201).to_value()
 }
 
 /// The name an action's document is about: the URL's.

@@ -37,7 +37,7 @@ enum Outcome {
 /// Deletes one object.
 pub async fn delete(endpoint: &Endpoint, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
     let output = endpoint.negotiate(request)?;
-    let options = options(request)?;
+    let options = options(endpoint, request)?;
     let name = &request.info.name;
     let outcome = delete_named(endpoint, request, name, &request.info.namespace, &options, warnings).await?;
     let accepted = options.orphan_dependents == Some(false);
@@ -56,12 +56,12 @@ pub async fn delete(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
 }
 
 /// The options of a delete: its body, else its query.
-fn options(request: &Request) -> StatusResult<Delete> {
+fn options(endpoint: &Endpoint, request: &Request) -> StatusResult<Delete> {
     if request.body.is_empty() {
         return Delete::from_query(&Query::parse(&request.query));
     }
     let format = negotiate::input(&request.headers, negotiate::BUILT_IN.formats)?;
-    let document = crate::builtin::delete_options(format, &request.body).map_err(Status::bad_request)?;
+    let document = crate::builtin::delete_options(&endpoint.services.meta, format, &request.body).map_err(Status::bad_request)?;
     Delete::from_document(document)
 }
 
@@ -286,7 +286,7 @@ pub async fn delete_collection(
     let output = endpoint.negotiate(request)?;
     let list_options = List::parse(&Query::parse(&request.query), false)?;
     let selection = Selection::of(endpoint, &list_options, &request.info)?;
-    let options = options(request)?;
+    let options = options(endpoint, request)?;
     let listing = read::find(endpoint, &list_options, selection, &request.info.namespace).await?;
     for object in listing.objects() {
         let (name, namespace) = (object.name().to_owned(), object.namespace().into_owned());

@@ -93,19 +93,28 @@ impl Fields<'_> {
         }
     }
 
+    fn managed<'f>(&'f self, api_version: &'f str) -> FieldManager<'f> {
+        FieldManager {
+            kind: self,
+            gvk: self.model.gvk(),
+            api_version,
+            subresource: &self.request.info.subresource,
+        }
+    }
+
     /// Notes who owns what after a create (no `live`), update or patch.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, named: &str) -> StatusResult<()> {
         let live = self.live(live)?;
-        let manager = FieldManager { kind: self, gvk: self.model.gvk(), subresource: &self.request.info.subresource };
-        manager.update(&live, new, &self.manager(named), &time::rfc3339(self.now));
+        let api_version = self.model.gvk().group_version().to_string();
+        self.managed(&api_version).update(&live, new, &self.manager(named), &time::rfc3339(self.now));
         Ok(())
     }
 
     /// Applies a configuration to the live object (or to nothing).
     pub fn apply(&self, live: Option<&Value>, configuration: &Value, named: &str, force: bool) -> StatusResult<Value> {
         let live = self.live(live)?;
-        let manager = FieldManager { kind: self, gvk: self.model.gvk(), subresource: &self.request.info.subresource };
-        manager.apply(&live, configuration, &self.manager(named), force, &time::rfc3339(self.now))
+        let api_version = self.model.gvk().group_version().to_string();
+        self.managed(&api_version).apply(&live, configuration, &self.manager(named), force, &time::rfc3339(self.now))
     }
 }
 

@@ -1,0 +1,372 @@
+//! The model of built-in kinds: documents are decoded, normalised and defaulted by the schema table of the tier.
+//!
+//! Contract: error texts are those of kube-apiserver's typed decoding, scheme names included. What a kind defaults
+//! depending on other fields is its strategy's; converting between versions of one kind is a [`Conversion`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use triptych_object::{Gvk, Value, json, meta, yaml};
+use triptych_schema::decode::{self, StrictError};
+use triptych_schema::types::{Schema, TypeId};
+use triptych_schema::{default, protobuf};
+
+use crate::model::{DecodeError, Decoded, Model, Stored};
+use crate::negotiate::{self, Format, Offer};
+use crate::strategy::Strategy;
+
+/// All kinds a tier's schema table knows, under the name that error texts give it.
+pub struct Scheme {
+    /// The types.
+    pub schema: Arc<Schema>,
+    /// How Go calls this scheme (`pkg/api/legacyscheme/scheme.go:30`).
+    pub name: &'static str,
+    kinds: HashMap<Gvk, TypeId>,
+}
+
+/// Versions that Kubernetes still decodes but serves no more: documents of them are refused for their version, not as
+/// unknown.
+const UNSERVED: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io", "v1beta1"),
+    ("apps", "v1beta1"),
+    ("apps", "v1beta2"),
+    ("authentication.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1beta1"),
+    ("authorization.k8s.io", "v1beta1"),
+    ("batch", "v1beta1"),
+    ("certificates.k8s.io", "v1beta1"),
+    ("coordination.k8s.io", "v1beta1"),
+    ("discovery.k8s.io", "v1beta1"),
+    ("events.k8s.io", "v1beta1"),
+    ("extensions", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
+    ("networking.k8s.io", "v1beta1"),
+    ("node.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1beta1"),
+    ("policy", "v1beta1"),
+    ("rbac.authorization.k8s.io", "v1alpha1"),
+    ("rbac.authorization.k8s.io", "v1beta1"),
+    ("scheduling.k8s.io", "v1alpha1"),
+    ("scheduling.k8s.io", "v1beta1"),
+    ("storage.k8s.io", "v1alpha1"),
+    ("storage.k8s.io", "v1beta1"),
+];
+
+impl Scheme {
+    /// The kinds of a schema.
+    pub fn new(schema: Arc<Schema>, name: &'static str) -> Scheme {
+        let mut kinds = HashMap::new();
+        for (_, id) in schema.all_named() {
+            for kind in schema.get(id).message.iter().flat_map(|m| &m.kinds) {
+                kinds.insert(Gvk::new(&*kind.group, &*kind.version, &*kind.kind), id);
+            }
+        }
+        Scheme { schema, name, kinds }
+    }
+
+    /// The type of a kind.
+    pub fn find(&self, gvk: &Gvk) -> Option<TypeId> {
+        self.kinds.get(gvk).copied()
+    }
+
+    /// `PartialObjectMetadata`, or a list of it, as protobuf; `None` for a Table, which has no message.
+    pub fn encode_partial(&self, document: &Value) -> Option<Vec<u8>> {
+        let kind = document.str_at(&["kind"]);
+        let ty = self.schema.named(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"))?;
+        if kind == "Table" { None } else { protobuf::encode(&self.schema, ty, document) }
+    }
+
+    /// Go's text of a kind that is not in the scheme.
+    pub fn not_registered(&self, gvk: &Gvk) -> String {
+        format!(
+            "no kind \"{}\" is registered for version \"{}\" in scheme \"{}\"",
+            gvk.kind,
+            gvk.group_version(),
+            self.name
+        )
+    }
+
+    /// Why a document of `have` is no `want`; `None` if only its version is wrong, which is told later.
+    fn mismatch(&self, have: &Gvk, want: &Gvk) -> Option<String> {
+        let group_of_same = have.group == want.group
+            || matches!((have.group.as_str(), want.group.as_str()), ("" | "events.k8s.io", "" | "events.k8s.io"))
+            || have.group == "extensions" && matches!(want.group.as_str(), "apps" | "networking.k8s.io");
+        let unserved = UNSERVED.contains(&(have.group.as_str(), have.version.as_str()));
+        let known = self.find(have).is_some() || unserved && have.kind == want.kind && group_of_same;
+        if !known {
+            return Some(self.not_registered(have));
+        }
+        if have.kind == want.kind && group_of_same {
+            return None;
+        }
+        Some(format!(
+            "converting ({}.{}) to ({}.{}): unknown conversion",
+            have.version,
+            have.kind,
+            internal_package(&want.group),
+            want.kind
+        ))
+    }
+}
+
+/// Go's package of a group's internal types.
+fn internal_package(group: &str) -> &str {
+    match group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    }
+}
+
+/// Between a version and the stored one.
+pub trait Conversion: Send + Sync + 'static {
+    /// From the stored version.
+    fn from_stored(&self, document: Value) -> Value;
+    /// To the stored version.
+    fn to_stored(&self, document: Value) -> Value;
+}
+
+/// A built-in kind in one version.
+pub struct BuiltIn {
+    /// The kinds it is one of.
+    pub scheme: Arc<Scheme>,
+    /// Group, version, kind.
+    pub gvk: Gvk,
+    /// Its type.
+    pub ty: TypeId,
+    /// Conditional defaults.
+    pub strategy: Arc<dyn Strategy>,
+    /// If the stored version is another.
+    pub conversion: Option<Arc<dyn Conversion>>,
+    /// What can be answered.
+    pub offer: Offer,
+    /// New objects are stored as protobuf (`--storage-media-type`).
+    pub store_protobuf: bool,
+}
+
+impl BuiltIn {
+    /// A kind that is stored in its own version.
+    pub fn new(scheme: &Arc<Scheme>, gvk: Gvk, strategy: Arc<dyn Strategy>) -> Option<BuiltIn> {
+        let ty = scheme.find(&gvk)?;
+        Some(BuiltIn {
+            scheme: scheme.clone(),
+            gvk,
+            ty,
+            strategy,
+            conversion: None,
+            offer: negotiate::BUILT_IN,
+            store_protobuf: false,
+        })
+    }
+
+    fn reject(&self, gvk: Option<Gvk>, message: impl Into<String>) -> DecodeError {
+        DecodeError { gvk, message: message.into() }
+    }
+
+    fn finish(&self, mut document: Value, duplicates: &[json::Duplicate], mut strict: Vec<StrictError>) -> Result<Decoded, DecodeError> {
+        let gvk = completed(type_meta(&document).map_err(|m| self.reject(None, m))?, &self.gvk);
+        if let Some(message) = self.scheme.mismatch(&gvk, &self.gvk) {
+            return Err(self.reject(Some(gvk), message));
+        }
+        let found = decode::decode(&self.scheme.schema, self.ty, &mut document, duplicates, "")
+            .map_err(|e| self.reject(Some(gvk.clone()), e.0))?;
+        strict.extend(found);
+        put_kind(&mut document, &self.gvk);
+        Ok(Decoded { document, gvk, strict: strict.iter().map(ToString::to_string).collect() })
+    }
+}
+
+/// `kind` and `apiVersion` at the front.
+fn put_kind(document: &mut Value, gvk: &Gvk) {
+    let Some(map) = document.as_object_mut() else { return };
+    map.insert("kind", gvk.kind.as_str().into());
+    map.insert("apiVersion", gvk.group_version().to_string().into());
+}
+
+/// What a document says it is; Go's text if it says it in the wrong types.
+fn type_meta(document: &Value) -> Result<Gvk, String> {
+    const STRUCT: &str =
+        r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let wrap = |e: String| format!("couldn't get version/kind; json parse error: {e}");
+    let map = match document {
+        Value::Null => return Ok(Gvk::default()),
+        Value::Object(map) => map,
+        other => {
+            let kind = other.type_name();
+            return Err(wrap(format!("json: cannot unmarshal {kind} into Go value of type {STRUCT}")));
+        }
+    };
+    for (key, value) in map.iter() {
+        if matches!(key, "apiVersion" | "kind") && !matches!(value, Value::String(_) | Value::Null) {
+            let kind = value.type_name();
+            return Err(wrap(format!("json: cannot unmarshal {kind} into Go struct field .{key} of type string")));
+        }
+    }
+    let api_version = document.str_at(&["apiVersion"]);
+    api_version.parse::<triptych_object::GroupVersion>().map(|gv| gv.kind(document.str_at(&["kind"])))
+}
+
+/// What a document leaves unsaid is the endpoint's.
+fn completed(have: Gvk, want: &Gvk) -> Gvk {
+    let kind = if have.kind.is_empty() { want.kind.clone() } else { have.kind };
+    if have.version.is_empty() {
+        return Gvk { group: want.group.clone(), version: want.version.clone(), kind };
+    }
+    Gvk { kind, ..have }
+}
+
+impl Model for BuiltIn {
+    fn gvk(&self) -> &Gvk {
+        &self.gvk
+    }
+
+    fn schema(&self) -> (&Schema, TypeId) {
+        (&self.scheme.schema, self.ty)
+    }
+
+    fn schema_of(&self, api_version: &str) -> Option<(&Schema, TypeId)> {
+        let version: triptych_object::GroupVersion = api_version.parse().ok()?;
+        let ty = self.scheme.find(&version.kind(self.gvk.kind.as_str()))?;
+        Some((&self.scheme.schema, ty))
+    }
+
+    fn offer(&self) -> Offer {
+        self.offer
+    }
+
+    fn bare_items(&self) -> bool {
+        true
+    }
+
+    fn merges_strategically(&self) -> bool {
+        true
+    }
+
+    fn decode_body(&self, format: Format, body: &[u8]) -> Result<Decoded, DecodeError> {
+        match format {
+            Format::Json => {
+                let parsed = json::parse(body)
+                    .map_err(|e| self.reject(None, format!("couldn't get version/kind; json parse error: {e}")))?;
+                self.finish(parsed.value, &parsed.duplicates, Vec::new())
+            }
+            Format::Yaml => {
+                let parsed = yaml::parse(body).map_err(|e| self.reject(None, e.to_string()))?;
+                let strict = parsed.strict.map(StrictError::Other).into_iter().collect();
+                self.finish(parsed.value, &[], strict)
+            }
+            Format::Protobuf => self.decode_protobuf(body),
+        }
+    }
+
+    fn decode(&self, document: &mut Value) -> Result<Vec<String>, String> {
+        let gvk = completed(type_meta(document)?, &self.gvk);
+        if gvk != self.gvk {
+            return Err(match self.scheme.mismatch(&gvk, &self.gvk) {
+                Some(message) => message,
+                None => self.scheme.not_registered(&gvk),
+            });
+        }
+        let found = decode::decode(&self.scheme.schema, self.ty, document, &[], "").map_err(|e| e.0)?;
+        put_kind(document, &self.gvk);
+        Ok(found.iter().map(ToString::to_string).collect())
+    }
+
+    fn default(&self, document: &mut Value) {
+        default::apply(&self.scheme.schema, self.ty, document);
+        self.strategy.default(document);
+    }
+
+    fn stored(&self) -> Stored {
+        if self.conversion.is_some() { Stored::Converted } else { Stored::AsIs }
+    }
+
+    fn from_stored(&self, document: Value) -> Value {
+        match &self.conversion {
+            Some(conversion) => conversion.from_stored(document),
+            None => document,
+        }
+    }
+
+    fn to_stored(&self, document: Value) -> Value {
+        match &self.conversion {
+            Some(conversion) => conversion.to_stored(document),
+            None => document,
+        }
+    }
+
+    fn encode_stored(&self, document: &Value) -> bytes::Bytes {
+        if self.store_protobuf
+            && let Some(ty) = self.scheme.find(&meta::gvk(document))
+            && let Some(bytes) = protobuf::encode(&self.scheme.schema, ty, document)
+        {
+            return bytes.into();
+        }
+        json::to_vec(document).into()
+    }
+
+    fn encode(&self, document: &Value, format: Format) -> Option<Vec<u8>> {
+        match format {
+            Format::Json => Some(json::to_vec(document)),
+            Format::Yaml => Some(yaml::to_string(document).into_bytes()),
+            Format::Protobuf => {
+                let gvk = meta::gvk(document);
+                if gvk.kind == self.list_kind() {
+                    return protobuf::encode_list(&self.scheme.schema, self.ty, document);
+                }
+                protobuf::encode(&self.scheme.schema, self.ty, document)
+            }
+        }
+    }
+}
+
+impl BuiltIn {
+    fn decode_protobuf(&self, body: &[u8]) -> Result<Decoded, DecodeError> {
+        let envelope = protobuf::Envelope::read(body).map_err(|e| self.reject(None, e.to_string()))?;
+        let have: triptych_object::GroupVersion = envelope.api_version.parse().map_err(|e: String| self.reject(None, e))?;
+        let gvk = completed(have.kind(envelope.kind), &self.gvk);
+        if let Some(message) = self.scheme.mismatch(&gvk, &self.gvk) {
+            return Err(self.reject(Some(gvk), message));
+        }
+        let mut document = protobuf::decode(&self.scheme.schema, self.ty, envelope.raw)
+            .map_err(|e| self.reject(Some(gvk.clone()), e.to_string()))?;
+        put_kind(&mut document, &self.gvk);
+        Ok(Decoded { document, gvk, strict: Vec::new() })
+    }
+}
+
+/// The scheme that decodes options and other documents of meta.k8s.io.
+const META_SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
+
+/// The body of a delete as a document of `DeleteOptions`.
+pub fn delete_options(scheme: &Scheme, format: Format, body: &[u8]) -> Result<Value, String> {
+    let want = Gvk::new("", "v1", "DeleteOptions");
+    let ty = scheme
+        .schema
+        .named("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+        .ok_or("DeleteOptions is in no schema text")?;
+    let check = |gvk: Gvk| {
+        let gvk = completed(gvk, &want);
+        if gvk.kind == want.kind {
+            return Ok(());
+        }
+        Err(format!(
+            "no kind \"{}\" is registered for version \"{}\" in scheme \"{META_SCHEME}\"",
+            gvk.kind,
+            gvk.group_version()
+        ))
+    };
+    let mut document = match format {
+        Format::Json => json::from_slice(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?,
+        Format::Yaml => yaml::from_slice(body).map_err(|e| e.to_string())?,
+        Format::Protobuf => {
+            let envelope = protobuf::Envelope::read(body).map_err(|e| e.to_string())?;
+            let have: triptych_object::GroupVersion = envelope.api_version.parse()?;
+            check(have.kind(envelope.kind))?;
+            return protobuf::decode(&scheme.schema, ty, envelope.raw).map_err(|e| e.to_string());
+        }
+    };
+    check(type_meta(&document)?)?;
+    decode::decode(&scheme.schema, ty, &mut document, &[], "").map_err(|e| e.0)?;
+    Ok(document)
+}
