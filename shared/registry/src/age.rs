@@ -20,7 +20,11 @@ pub fn since(then: &str, now: Timestamp) -> String {
 pub fn human_duration(seconds: i64) -> String {
     let (s, m, h, d) = (seconds, seconds / 60, seconds / 3600, seconds / 86400);
     let pair = |a: i64, ua: &str, b: i64, ub: &str| {
-        if b == 0 { format!("{a}{ua}") } else { format!("{a}{ua}{b}{ub}") }
+        if b == 0 {
+            format!("{a}{ua}")
+        } else {
+            format!("{a}{ua}{b}{ub}")
+        }
     };
     match seconds {
         i64::MIN..-1 => "<invalid>".to_owned(),

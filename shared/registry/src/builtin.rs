@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use triptych_object::{Gvk, Value, json, meta, yaml};
-use triptych_schema::decode::{self, StrictError};
+use triptych_schema::decode::{self, Source, StrictError};
 use triptych_schema::types::{Schema, TypeId};
 use triptych_schema::{default, protobuf};
 
@@ -19,6 +19,8 @@ use crate::strategy::Strategy;
 pub struct Scheme {
     /// The types.
     pub schema: Arc<Schema>,
+    /// Whether a feature gate is on.
+    pub gate: fn(&str) -> bool,
     /// How Go calls this scheme (`pkg/api/legacyscheme/scheme.go:30`).
     pub name: &'static str,
     kinds: HashMap<Gvk, TypeId>,
@@ -56,14 +58,19 @@ const UNSERVED: &[(&str, &str)] = &[
 
 impl Scheme {
     /// The kinds of a schema.
-    pub fn new(schema: Arc<Schema>, name: &'static str) -> Scheme {
+    pub fn new(schema: Arc<Schema>, name: &'static str, gate: fn(&str) -> bool) -> Scheme {
         let mut kinds = HashMap::new();
         for (_, id) in schema.all_named() {
             for kind in schema.get(id).message.iter().flat_map(|m| &m.kinds) {
                 kinds.insert(Gvk::new(&*kind.group, &*kind.version, &*kind.kind), id);
             }
         }
-        Scheme { schema, name, kinds }
+        Scheme {
+            schema,
+            gate,
+            name,
+            kinds,
+        }
     }
 
     /// The type of a kind.
@@ -74,8 +81,30 @@ impl Scheme {
     /// `PartialObjectMetadata`, or a list of it, as protobuf; `None` for a Table, which has no message.
     pub fn encode_partial(&self, document: &Value) -> Option<Vec<u8>> {
         let kind = document.str_at(&["kind"]);
-        let ty = self.schema.named(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"))?;
-        if kind == "Table" { None } else { protobuf::encode(&self.schema, ty, document) }
+        let ty = self
+            .schema
+            .named(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"))?;
+        if kind == "Table" {
+            None
+        } else {
+            protobuf::encode_object(&self.schema, ty, document).ok()
+        }
+    }
+
+    /// A list document whose items are of type `ty`.
+    fn encode_list(&self, ty: TypeId, document: &Value) -> Result<Vec<u8>, protobuf::Error> {
+        let list_meta = self
+            .schema
+            .named("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
+            .ok_or_else(|| protobuf::Error("ListMeta is in no schema text".into()))?;
+        let items = document.array_at(&["items"]);
+        let items = items
+            .iter()
+            .map(|item| protobuf::encode(&self.schema, ty, item))
+            .collect::<Result<Vec<_>, _>>()?;
+        let metadata = document.get("metadata").unwrap_or(&Value::Null);
+        let (api_version, kind) = (document.str_at(&["apiVersion"]), document.str_at(&["kind"]));
+        protobuf::encode_list(&self.schema, list_meta, api_version, kind, metadata, &items)
     }
 
     /// Go's text of a kind that is not in the scheme.
@@ -91,7 +120,10 @@ impl Scheme {
     /// Why a document of `have` is no `want`; `None` if only its version is wrong, which is told later.
     fn mismatch(&self, have: &Gvk, want: &Gvk) -> Option<String> {
         let group_of_same = have.group == want.group
-            || matches!((have.group.as_str(), want.group.as_str()), ("" | "events.k8s.io", "" | "events.k8s.io"))
+            || matches!(
+                (have.group.as_str(), want.group.as_str()),
+                ("" | "events.k8s.io", "" | "events.k8s.io")
+            )
             || have.group == "extensions" && matches!(want.group.as_str(), "apps" | "networking.k8s.io");
         let unserved = UNSERVED.contains(&(have.group.as_str(), have.version.as_str()));
         let known = self.find(have).is_some() || unserved && have.kind == want.kind && group_of_same;
@@ -161,19 +193,31 @@ impl BuiltIn {
     }
 
     fn reject(&self, gvk: Option<Gvk>, message: impl Into<String>) -> DecodeError {
-        DecodeError { gvk, message: message.into() }
+        DecodeError {
+            gvk,
+            message: message.into(),
+        }
     }
 
-    fn finish(&self, mut document: Value, duplicates: &[json::Duplicate], mut strict: Vec<StrictError>) -> Result<Decoded, DecodeError> {
+    fn finish(
+        &self,
+        mut document: Value,
+        source: Source<'_>,
+        mut strict: Vec<StrictError>,
+    ) -> Result<Decoded, DecodeError> {
         let gvk = completed(type_meta(&document).map_err(|m| self.reject(None, m))?, &self.gvk);
         if let Some(message) = self.scheme.mismatch(&gvk, &self.gvk) {
             return Err(self.reject(Some(gvk), message));
         }
-        let found = decode::decode(&self.scheme.schema, self.ty, &mut document, duplicates, "")
+        let found = decode::decode(&self.scheme.schema, self.ty, &mut document, source, "")
             .map_err(|e| self.reject(Some(gvk.clone()), e.0))?;
         strict.extend(found);
         put_kind(&mut document, &self.gvk);
-        Ok(Decoded { document, gvk, strict: strict.iter().map(ToString::to_string).collect() })
+        Ok(Decoded {
+            document,
+            gvk,
+            strict: strict.iter().map(ToString::to_string).collect(),
+        })
     }
 }
 
@@ -194,24 +238,38 @@ fn type_meta(document: &Value) -> Result<Gvk, String> {
         Value::Object(map) => map,
         other => {
             let kind = other.type_name();
-            return Err(wrap(format!("json: cannot unmarshal {kind} into Go value of type {STRUCT}")));
+            return Err(wrap(format!(
+                "json: cannot unmarshal {kind} into Go value of type {STRUCT}"
+            )));
         }
     };
     for (key, value) in map.iter() {
         if matches!(key, "apiVersion" | "kind") && !matches!(value, Value::String(_) | Value::Null) {
             let kind = value.type_name();
-            return Err(wrap(format!("json: cannot unmarshal {kind} into Go struct field .{key} of type string")));
+            return Err(wrap(format!(
+                "json: cannot unmarshal {kind} into Go struct field .{key} of type string"
+            )));
         }
     }
     let api_version = document.str_at(&["apiVersion"]);
-    api_version.parse::<triptych_object::GroupVersion>().map(|gv| gv.kind(document.str_at(&["kind"])))
+    api_version
+        .parse::<triptych_object::GroupVersion>()
+        .map(|gv| gv.kind(document.str_at(&["kind"])))
 }
 
 /// What a document leaves unsaid is the endpoint's.
 fn completed(have: Gvk, want: &Gvk) -> Gvk {
-    let kind = if have.kind.is_empty() { want.kind.clone() } else { have.kind };
+    let kind = if have.kind.is_empty() {
+        want.kind.clone()
+    } else {
+        have.kind
+    };
     if have.version.is_empty() {
-        return Gvk { group: want.group.clone(), version: want.version.clone(), kind };
+        return Gvk {
+            group: want.group.clone(),
+            version: want.version.clone(),
+            kind,
+        };
     }
     Gvk { kind, ..have }
 }
@@ -248,12 +306,16 @@ impl Model for BuiltIn {
             Format::Json => {
                 let parsed = json::parse(body)
                     .map_err(|e| self.reject(None, format!("couldn't get version/kind; json parse error: {e}")))?;
-                self.finish(parsed.value, &parsed.duplicates, Vec::new())
+                let source = Source {
+                    duplicates: &parsed.duplicates,
+                    numbers: &parsed.numbers,
+                };
+                self.finish(parsed.value, source, Vec::new())
             }
             Format::Yaml => {
                 let parsed = yaml::parse(body).map_err(|e| self.reject(None, e.to_string()))?;
                 let strict = parsed.strict.map(StrictError::Other).into_iter().collect();
-                self.finish(parsed.value, &[], strict)
+                self.finish(parsed.value, Source::default(), strict)
             }
             Format::Protobuf => self.decode_protobuf(body),
         }
@@ -267,18 +329,22 @@ impl Model for BuiltIn {
                 None => self.scheme.not_registered(&gvk),
             });
         }
-        let found = decode::decode(&self.scheme.schema, self.ty, document, &[], "").map_err(|e| e.0)?;
+        let found = decode::decode(&self.scheme.schema, self.ty, document, Source::default(), "").map_err(|e| e.0)?;
         put_kind(document, &self.gvk);
         Ok(found.iter().map(ToString::to_string).collect())
     }
 
     fn default(&self, document: &mut Value) {
-        default::apply(&self.scheme.schema, self.ty, document);
+        default::apply(&self.scheme.schema, self.ty, document, &self.scheme.gate);
         self.strategy.default(document);
     }
 
     fn stored(&self) -> Stored {
-        if self.conversion.is_some() { Stored::Converted } else { Stored::AsIs }
+        if self.conversion.is_some() {
+            Stored::Converted
+        } else {
+            Stored::AsIs
+        }
     }
 
     fn from_stored(&self, document: Value) -> Value {
@@ -298,7 +364,7 @@ impl Model for BuiltIn {
     fn encode_stored(&self, document: &Value) -> bytes::Bytes {
         if self.store_protobuf
             && let Some(ty) = self.scheme.find(&meta::gvk(document))
-            && let Some(bytes) = protobuf::encode(&self.scheme.schema, ty, document)
+            && let Ok(bytes) = protobuf::encode_object(&self.scheme.schema, ty, document)
         {
             return bytes.into();
         }
@@ -310,11 +376,14 @@ impl Model for BuiltIn {
             Format::Json => Some(json::to_vec(document)),
             Format::Yaml => Some(yaml::to_string(document).into_bytes()),
             Format::Protobuf => {
-                let gvk = meta::gvk(document);
-                if gvk.kind == self.list_kind() {
-                    return protobuf::encode_list(&self.scheme.schema, self.ty, document);
-                }
-                protobuf::encode(&self.scheme.schema, self.ty, document)
+                let encoded = if document.str_at(&["kind"]) == self.list_kind() {
+                    self.scheme.encode_list(self.ty, document)
+                } else {
+                    protobuf::encode_object(&self.scheme.schema, self.ty, document)
+                };
+                encoded
+                    .inspect_err(|error| tracing::error!(kind = %self.gvk, %error, "cannot be protobuf"))
+                    .ok()
             }
         }
     }
@@ -322,8 +391,9 @@ impl Model for BuiltIn {
 
 impl BuiltIn {
     fn decode_protobuf(&self, body: &[u8]) -> Result<Decoded, DecodeError> {
-        let envelope = protobuf::Envelope::read(body).map_err(|e| self.reject(None, e.to_string()))?;
-        let have: triptych_object::GroupVersion = envelope.api_version.parse().map_err(|e: String| self.reject(None, e))?;
+        let envelope = protobuf::open(body).map_err(|e| self.reject(None, e.to_string()))?;
+        let have: triptych_object::GroupVersion =
+            envelope.api_version.parse().map_err(|e: String| self.reject(None, e))?;
         let gvk = completed(have.kind(envelope.kind), &self.gvk);
         if let Some(message) = self.scheme.mismatch(&gvk, &self.gvk) {
             return Err(self.reject(Some(gvk), message));
@@ -331,7 +401,11 @@ impl BuiltIn {
         let mut document = protobuf::decode(&self.scheme.schema, self.ty, envelope.raw)
             .map_err(|e| self.reject(Some(gvk.clone()), e.to_string()))?;
         put_kind(&mut document, &self.gvk);
-        Ok(Decoded { document, gvk, strict: Vec::new() })
+        Ok(Decoded {
+            document,
+            gvk,
+            strict: Vec::new(),
+        })
     }
 }
 
@@ -357,16 +431,18 @@ pub fn delete_options(scheme: &Scheme, format: Format, body: &[u8]) -> Result<Va
         ))
     };
     let mut document = match format {
-        Format::Json => json::from_slice(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?,
+        Format::Json => {
+            json::from_slice(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?
+        }
         Format::Yaml => yaml::from_slice(body).map_err(|e| e.to_string())?,
         Format::Protobuf => {
-            let envelope = protobuf::Envelope::read(body).map_err(|e| e.to_string())?;
+            let envelope = protobuf::open(body).map_err(|e| e.to_string())?;
             let have: triptych_object::GroupVersion = envelope.api_version.parse()?;
             check(have.kind(envelope.kind))?;
             return protobuf::decode(&scheme.schema, ty, envelope.raw).map_err(|e| e.to_string());
         }
     };
     check(type_meta(&document)?)?;
-    decode::decode(&scheme.schema, ty, &mut document, &[], "").map_err(|e| e.0)?;
+    decode::decode(&scheme.schema, ty, &mut document, Source::default(), "").map_err(|e| e.0)?;
     Ok(document)
 }

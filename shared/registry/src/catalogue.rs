@@ -54,7 +54,11 @@ impl Collections {
         }
         let mut all = HashMap::new();
         for (key, versions) in by_key {
-            let Some(stored) = versions.iter().find(|r| is_stored_version(r)).or_else(|| versions.first()) else {
+            let Some(stored) = versions
+                .iter()
+                .find(|r| is_stored_version(r))
+                .or_else(|| versions.first())
+            else {
                 continue;
             };
             let collection = Arc::new(open(key, stored, &versions, kinds, opening));
@@ -73,12 +77,18 @@ impl Collections {
 
     /// All of them, each once.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Collection>> {
-        self.0.iter().filter(|(name, c)| **name == c.group_resource).map(|(_, c)| c)
+        self.0
+            .iter()
+            .filter(|(name, c)| **name == c.group_resource)
+            .map(|(_, c)| c)
     }
 }
 
 fn is_stored_version(resource: &Resource) -> bool {
-    resource.storage.as_ref().is_some_and(|s| s.group == resource.group && s.version == resource.version)
+    resource
+        .storage
+        .as_ref()
+        .is_some_and(|s| s.group == resource.group && s.version == resource.version)
 }
 
 fn open(key: &str, stored: &Resource, versions: &[&Arc<Resource>], kinds: &Kinds, opening: &Opening<'_>) -> Collection {
@@ -94,16 +104,24 @@ fn open(key: &str, stored: &Resource, versions: &[&Arc<Resource>], kinds: &Kinds
             None => FieldPath::dotted(label),
         });
     }
-    let gvk = stored.storage.as_ref().map(|s| Gvk::new(&*s.group, &*s.version, &*s.kind)).unwrap_or_default();
+    let gvk = stored
+        .storage
+        .as_ref()
+        .map(|s| Gvk::new(&*s.group, &*s.version, &*s.kind))
+        .unwrap_or_default();
     let absent = fields.iter().map(|f| absent(opening.scheme, &gvk, f)).collect();
-    let indexes: Vec<usize> =
-        (0..fields.len()).filter(|i| kinds.is_indexed(group, resource, &fields[*i].name)).collect();
+    let indexes: Vec<usize> = (0..fields.len())
+        .filter(|i| kinds.is_indexed(group, resource, &fields[*i].name))
+        .collect();
     let store = (opening.store)(group, resource);
     let config = CacheConfig {
         group: group.into(),
         resource: resource.into(),
         prefix: format!("{key}/").into(),
-        decoder: Arc::new(Stored { scheme: opening.scheme.clone(), fields: fields.clone() }),
+        decoder: Arc::new(Stored {
+            scheme: opening.scheme.clone(),
+            fields: fields.clone(),
+        }),
         indexes: indexes.clone(),
     };
     Collection {
@@ -123,9 +141,16 @@ fn open(key: &str, stored: &Resource, versions: &[&Arc<Resource>], kinds: &Kinds
 fn absent(scheme: &Scheme, gvk: &Gvk, field: &FieldPath) -> &'static str {
     let schema = &scheme.schema;
     let find = |path: &[Box<str>]| {
-        path.iter().try_fold(scheme.find(gvk)?, |ty, name| Some(schema.get(ty).as_struct()?.field(name)?.ty))
+        path.iter().try_fold(scheme.find(gvk)?, |ty, name| {
+            Some(schema.get(ty).as_struct()?.field(name)?.ty)
+        })
     };
-    match field.paths.first().and_then(|path| find(path)).map(|ty| &schema.get(ty).shape) {
+    match field
+        .paths
+        .first()
+        .and_then(|path| find(path))
+        .map(|ty| &schema.get(ty).shape)
+    {
         Some(Shape::Bool) => "false",
         Some(Shape::Int { .. }) => "0",
         _ => "",
@@ -140,17 +165,17 @@ struct Stored {
 
 impl Decoder for Stored {
     fn decode(&self, _key: &str, value: &Bytes) -> Result<Bytes, String> {
-        if !value.starts_with(crate::wire::MAGIC) {
+        if !value.starts_with(protobuf::MAGIC) {
             return Ok(value.clone());
         }
-        let envelope = protobuf::Envelope::read(value).map_err(|e| e.to_string())?;
+        let envelope = protobuf::open(value).map_err(|e| e.to_string())?;
         let version: GroupVersion = envelope.api_version.parse()?;
         let gvk = version.kind(envelope.kind.as_str());
         let ty = self.scheme.find(&gvk).ok_or_else(|| self.scheme.not_registered(&gvk))?;
         let mut document = protobuf::decode(&self.scheme.schema, ty, envelope.raw).map_err(|e| e.to_string())?;
         document.set_at(&["kind"], gvk.kind.into());
         document.set_at(&["apiVersion"], version.to_string().into());
-        default::apply(&self.scheme.schema, ty, &mut document);
+        default::apply(&self.scheme.schema, ty, &mut document, &self.scheme.gate);
         Ok(json::to_vec(&document).into())
     }
 
@@ -193,7 +218,8 @@ fn endpoint(
     let kinds = making.kinds;
     let strategy = kinds.find(group, version, name, "");
     let gvk = Gvk::new(group, version, &*resource.kind);
-    let mut model = BuiltIn::new(making.scheme, gvk, strategy.clone()).ok_or_else(|| misfit("its kind is in no schema text"))?;
+    let mut model =
+        BuiltIn::new(making.scheme, gvk, strategy.clone()).ok_or_else(|| misfit("its kind is in no schema text"))?;
     model.store_protobuf = making.store_protobuf;
     if !resource.key.is_empty() && !is_stored_version(resource) {
         let conversion = kinds.find_conversion(group, version, name);
@@ -213,7 +239,8 @@ fn endpoint(
     };
     let mut subresources = BTreeMap::new();
     for sub in &resource.subresources {
-        let handler = subhandler(resource, sub, all, making).ok_or_else(|| misfit(&format!("nobody answers for {}", sub.name)))?;
+        let handler = subhandler(resource, sub, all, making)
+            .ok_or_else(|| misfit(&format!("nobody answers for {}", sub.name)))?;
         subresources.insert(sub.name.to_string(), handler);
     }
     Ok(Endpoint {
@@ -232,7 +259,10 @@ fn endpoint(
 fn reset_rules(resource: &Resource, all: &[Arc<Resource>]) -> Vec<(String, String, Filter)> {
     let mut rules = Vec::new();
     let filter = |paths: &[triptych_schema::types::Name]| Filter::exclude(paths.iter().map(|p| &**p));
-    for version in all.iter().filter(|r| r.group == resource.group && r.resource == resource.resource) {
+    for version in all
+        .iter()
+        .filter(|r| r.group == resource.group && r.resource == resource.resource)
+    {
         let api_version = version.api_version();
         if !version.reset.is_empty() {
             rules.push((String::new(), api_version.clone(), filter(&version.reset)));
@@ -275,7 +305,9 @@ fn subhandler(
 /// Where the built-in scalable kinds keep what a Scale shows: all in the same place.
 fn scale(resource: &Resource, model: Arc<dyn Model>, all: &[Arc<Resource>]) -> Scale {
     let path = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-    let versions = all.iter().filter(|r| r.group == resource.group && r.resource == resource.resource);
+    let versions = all
+        .iter()
+        .filter(|r| r.group == resource.group && r.resource == resource.resource);
     let selector = path(&["spec", "selector"]);
     Scale {
         model,
@@ -287,7 +319,9 @@ fn scale(resource: &Resource, model: Arc<dyn Model>, all: &[Arc<Resource>]) -> S
         } else {
             Selector::LabelSelector(selector)
         }),
-        versions: versions.map(|r| (r.api_version(), path(&["spec", "replicas"]))).collect(),
+        versions: versions
+            .map(|r| (r.api_version(), path(&["spec", "replicas"])))
+            .collect(),
     }
 }
 
@@ -300,8 +334,13 @@ struct SameShape {
 impl SameShape {
     fn between(resource: &Resource) -> SameShape {
         let stored = resource.storage.as_ref();
-        let stored = stored.map(|s| GroupVersion::new(&*s.group, &*s.version).to_string()).unwrap_or_default();
-        SameShape { own: resource.api_version(), stored }
+        let stored = stored
+            .map(|s| GroupVersion::new(&*s.group, &*s.version).to_string())
+            .unwrap_or_default();
+        SameShape {
+            own: resource.api_version(),
+            stored,
+        }
     }
 }
 
@@ -319,5 +358,9 @@ impl crate::builtin::Conversion for SameShape {
 
 /// The resources that are served: those on by default and those that flags turn on, without those turned off.
 pub fn served(resources: Vec<Resource>, on: &dyn Fn(&Resource) -> bool) -> Vec<Arc<Resource>> {
-    resources.into_iter().filter(|r| on(r) && (r.verbs != Verbs::default() || !r.subresources.is_empty())).map(Arc::new).collect()
+    resources
+        .into_iter()
+        .filter(|r| on(r) && (r.verbs != Verbs::default() || !r.subresources.is_empty()))
+        .map(Arc::new)
+        .collect()
 }

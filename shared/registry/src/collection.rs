@@ -52,12 +52,20 @@ impl Collection {
                 )));
             }
         }
-        Ok(if self.namespaced { format!("{}/{namespace}/{name}", self.prefix) } else { format!("{}/{name}", self.prefix) })
+        Ok(if self.namespaced {
+            format!("{}/{namespace}/{name}", self.prefix)
+        } else {
+            format!("{}/{name}", self.prefix)
+        })
     }
 
     /// What all keys of a namespace (or, if it is empty, of the collection) start with.
     pub fn scope(&self, namespace: &str) -> String {
-        if namespace.is_empty() { format!("{}/", self.prefix) } else { format!("{}/{namespace}/", self.prefix) }
+        if namespace.is_empty() {
+            format!("{}/", self.prefix)
+        } else {
+            format!("{}/{namespace}/", self.prefix)
+        }
     }
 
     /// A snapshot that holds everything acknowledged before the call; `None` if only the store can tell.
@@ -102,7 +110,10 @@ pub fn too_large(wanted: Revision, current: Revision) -> Box<Status> {
         message: "Too large resource version".into(),
         field: String::new(),
     };
-    let details = status.details.clone().map(|d| triptych_object::status::Details { causes: vec![cause], ..d });
+    let details = status.details.clone().map(|d| triptych_object::status::Details {
+        causes: vec![cause],
+        ..d
+    });
     status.with_details(details)
 }
 

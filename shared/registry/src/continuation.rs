@@ -28,7 +28,9 @@ impl Continuation {
         let value = json::from_slice(&data).map_err(|e| malformed(&e))?;
         if value.as_object().is_none() && !value.is_null() {
             let kind = value.type_name();
-            return Err(malformed(&format!("json: cannot unmarshal {kind} into Go value of type storage.continueToken")));
+            return Err(malformed(&format!(
+                "json: cannot unmarshal {kind} into Go value of type storage.continueToken"
+            )));
         }
         for (member, want) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
             let Some(found) = value.get(member) else { continue };
@@ -45,11 +47,15 @@ impl Continuation {
         }
         let version = value.str_at(&["v"]);
         if version != "meta.k8s.io/v1" {
-            return Err(malformed(&format!("server does not recognize this encoded version {version}")));
+            return Err(malformed(&format!(
+                "server does not recognize this encoded version {version}"
+            )));
         }
         let revision = value.get("rv").and_then(Value::as_i64).unwrap_or(0);
         if revision == 0 {
-            return Err(malformed(&"incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+            return Err(malformed(
+                &"incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
         }
         let start = value.str_at(&["start"]);
         if start.is_empty() {
@@ -60,7 +66,10 @@ impl Continuation {
         if key.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(malformed(&start));
         }
-        Ok(Continuation { start: key.to_owned(), revision })
+        Ok(Continuation {
+            start: key.to_owned(),
+            revision,
+        })
     }
 
     /// The token for going on after `last`, a key relative to the list's scope.
@@ -87,7 +96,13 @@ mod tests {
     #[test]
     fn a_token_goes_on_right_after_the_last_key() {
         let c = Continuation::decode(&Continuation::after("ns/a", 7)).unwrap();
-        assert_eq!(c, Continuation { start: "ns/a\0".into(), revision: 7 });
+        assert_eq!(
+            c,
+            Continuation {
+                start: "ns/a\0".into(),
+                revision: 7
+            }
+        );
     }
 
     #[test]
@@ -97,6 +112,9 @@ mod tests {
             assert_eq!(Continuation::decode(&token).unwrap_err().code, 400, "{start:?}");
         }
         let e = Continuation::decode("e30").unwrap_err();
-        assert!(e.message.ends_with("server does not recognize this encoded version "), "{e}");
+        assert!(
+            e.message.ends_with("server does not recognize this encoded version "),
+            "{e}"
+        );
     }
 }

@@ -143,7 +143,11 @@ impl Endpoint {
         Context {
             now: (self.services.now)(),
             user: request.user.clone(),
-            namespace: if self.resource.namespaced { request.info.namespace.clone() } else { String::new() },
+            namespace: if self.resource.namespaced {
+                request.info.namespace.clone()
+            } else {
+                String::new()
+            },
             version: self.resource.version.to_string(),
             subresource: request.info.subresource.clone(),
             dry_run,
@@ -186,7 +190,8 @@ impl Endpoint {
             },
         };
         let custom = !self.model.bare_items();
-        if !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty() {
+        if !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty()
+        {
             return Err(if custom {
                 Status::method_not_supported(&self.group_resource(), &info.verb)
             } else {
@@ -244,7 +249,12 @@ impl Endpoint {
 
     /// Field management for a request.
     pub fn fields<'a>(&'a self, request: &'a Request) -> Fields<'a> {
-        Fields { model: &*self.model, rules: &self.field_rules, request, now: (self.services.now)() }
+        Fields {
+            model: &*self.model,
+            rules: &self.field_rules,
+            request,
+            now: (self.services.now)(),
+        }
     }
 
     /// Chooses the answer's form.

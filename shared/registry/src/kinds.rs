@@ -59,7 +59,8 @@ impl Kinds {
         resource: &'static str,
         strategy: impl Strategy,
     ) {
-        self.strategies.insert((group, resource, version, ""), Arc::new(strategy));
+        self.strategies
+            .insert((group, resource, version, ""), Arc::new(strategy));
     }
 
     /// Gives a subresource that stores the kind (status, resize, approval …) its strategy in all versions.
@@ -70,7 +71,8 @@ impl Kinds {
         subresource: &'static str,
         strategy: impl Strategy,
     ) {
-        self.strategies.insert((group, resource, "", subresource), Arc::new(strategy));
+        self.strategies
+            .insert((group, resource, "", subresource), Arc::new(strategy));
     }
 
     /// Gives a subresource its strategy in one version.
@@ -82,7 +84,8 @@ impl Kinds {
         subresource: &'static str,
         strategy: impl Strategy,
     ) {
-        self.strategies.insert((group, resource, version, subresource), Arc::new(strategy));
+        self.strategies
+            .insert((group, resource, version, subresource), Arc::new(strategy));
     }
 
     /// What is posted to a subresource (or, with an empty one, to the resource) is not stored but done.
@@ -93,7 +96,8 @@ impl Kinds {
         subresource: &'static str,
         action: impl Action,
     ) {
-        self.actions.insert((group, resource, "", subresource), Arc::new(action));
+        self.actions
+            .insert((group, resource, "", subresource), Arc::new(action));
     }
 
     /// A subresource (or, with an empty one, a resource) that answers in its own way.
@@ -104,7 +108,8 @@ impl Kinds {
         subresource: &'static str,
         responder: impl Responder,
     ) {
-        self.responders.insert((group, resource, "", subresource), Arc::new(responder));
+        self.responders
+            .insert((group, resource, "", subresource), Arc::new(responder));
     }
 
     /// How a version that is not the stored one is converted.
@@ -115,7 +120,8 @@ impl Kinds {
         resource: &'static str,
         conversion: impl Conversion,
     ) {
-        self.conversions.insert((group, resource, version, ""), Arc::new(conversion));
+        self.conversions
+            .insert((group, resource, version, ""), Arc::new(conversion));
     }
 
     /// A field label of a collection (named as it is stored) whose value is the first of `paths` that is set.
@@ -158,7 +164,9 @@ impl Kinds {
     }
 
     pub(crate) fn is_indexed(&self, group: &str, resource: &str, label: &str) -> bool {
-        self.indexes.get(&(group, resource) as &(&str, &str)).is_some_and(|labels| labels.contains(&label))
+        self.indexes
+            .get(&(group, resource) as &(&str, &str))
+            .is_some_and(|labels| labels.contains(&label))
     }
 
     /// What was registered but is not in the schema table.
@@ -191,6 +199,10 @@ mod tests {
     fn a_resource_without_code_is_plain() {
         let kinds = Kinds::new();
         let plain = kinds.find("", "v1", "configmaps", "");
-        assert!(plain.cells(&triptych_object::Value::Null, jiff::Timestamp::UNIX_EPOCH).is_none());
+        assert!(
+            plain
+                .cells(&triptych_object::Value::Null, jiff::Timestamp::UNIX_EPOCH)
+                .is_none()
+        );
     }
 }

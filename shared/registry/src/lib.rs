@@ -22,10 +22,10 @@ pub mod request;
 pub mod respond;
 pub mod scale;
 pub mod selection;
+pub mod status_message;
 pub mod strategy;
 pub mod table;
 pub mod watch;
-pub mod wire;
 pub mod write;
 
 pub use admission::Admission;

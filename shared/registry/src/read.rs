@@ -33,7 +33,10 @@ pub async fn get(endpoint: &Endpoint, request: &Request) -> StatusResult<Respons
     let output = endpoint.negotiate(request)?;
     let collection = endpoint.collection()?;
     let query = Query::parse(&request.query);
-    if query.get("export").is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "false" | "0")) {
+    if query
+        .get("export")
+        .is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "false" | "0"))
+    {
         let message = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Status::bad_request(message));
     }
@@ -65,8 +68,7 @@ async fn get_at_least(collection: &Collection, key: &str, revision: Revision) ->
 
 /// A resource version as a number, or the field error that refuses it.
 pub fn parse_version(version: &str) -> Result<Revision, String> {
-    parse_uint(version)
-        .map_err(|e| triptych_object::field::Error::invalid("resourceVersion", version, e).to_string())
+    parse_uint(version).map_err(|e| triptych_object::field::Error::invalid("resourceVersion", version, e).to_string())
 }
 
 /// What a list is made of.
@@ -83,7 +85,11 @@ pub struct Listing {
 
 enum Items {
     /// Everything below a prefix that matches, from a snapshot.
-    Snapshot { snapshot: Snapshot, scope: String, selection: Arc<Selection> },
+    Snapshot {
+        snapshot: Snapshot,
+        scope: String,
+        selection: Arc<Selection>,
+    },
     /// These.
     Objects(Vec<Arc<Object>>),
 }
@@ -99,12 +105,7 @@ pub async fn list(endpoint: &Endpoint, request: &Request) -> StatusResult<Respon
 }
 
 /// Finds what a list asks for.
-pub async fn find(
-    endpoint: &Endpoint,
-    options: &List,
-    selection: Selection,
-    namespace: &str,
-) -> StatusResult<Listing> {
+pub async fn find(endpoint: &Endpoint, options: &List, selection: Selection, namespace: &str) -> StatusResult<Listing> {
     let collection = endpoint.collection()?;
     let namespace = match (namespace, selection.namespace()) {
         ("", Some(selected)) if collection.namespaced => selected.to_owned(),
@@ -123,7 +124,15 @@ pub async fn find(
         return if from.revision < 0 {
             page(collection, &scope, Some(&start), None, options, &selection).await
         } else {
-            page(collection, &scope, Some(&start), Some(from.revision.unsigned_abs()), options, &selection).await
+            page(
+                collection,
+                &scope,
+                Some(&start),
+                Some(from.revision.unsigned_abs()),
+                options,
+                &selection,
+            )
+            .await
         };
     }
     let version = match options.resource_version.as_str() {
@@ -141,9 +150,13 @@ pub async fn find(
     let snapshot = match version {
         None => collection.consistent().await?,
         Some(0) => Some(collection.cache.snapshot().map_err(|e| collection.read_error(e))?),
-        Some(v) => {
-            Some(collection.cache.at_least(v, FRESH_WAIT).await.map_err(|e| collection.read_error(e))?)
-        }
+        Some(v) => Some(
+            collection
+                .cache
+                .at_least(v, FRESH_WAIT)
+                .await
+                .map_err(|e| collection.read_error(e))?,
+        ),
     };
     // a cache that is still filling refuses lists, one that cannot tell how current it is hands them to the store
     let Some(snapshot) = snapshot else {
@@ -152,7 +165,9 @@ pub async fn find(
     };
     if let Some(name) = selection.name() {
         let key = collection.key(&namespace, name).ok();
-        let found = key.and_then(|k| snapshot.get(&k).cloned()).filter(|o| selection.matches(o));
+        let found = key
+            .and_then(|k| snapshot.get(&k).cloned())
+            .filter(|o| selection.matches(o));
         return Ok(Listing {
             items: Items::Objects(found.into_iter().collect()),
             revision: snapshot.revision(),
@@ -164,19 +179,37 @@ pub async fn find(
         return Ok(cut(&snapshot, &scope, None, options, &selection));
     }
     let revision = snapshot.revision();
-    let found = selection.indexed(collection).and_then(|(field, value)| snapshot.with_value(field, &value));
+    let found = selection
+        .indexed(collection)
+        .and_then(|(field, value)| snapshot.with_value(field, &value));
     let items = match found {
         Some(objects) => Items::Objects(
-            objects.into_iter().filter(|o| o.key().starts_with(&scope) && selection.matches(o)).collect(),
+            objects
+                .into_iter()
+                .filter(|o| o.key().starts_with(&scope) && selection.matches(o))
+                .collect(),
         ),
-        None => Items::Snapshot { snapshot, scope, selection },
+        None => Items::Snapshot {
+            snapshot,
+            scope,
+            selection,
+        },
     };
-    Ok(Listing { items, revision, continue_token: String::new(), remaining: None })
+    Ok(Listing {
+        items,
+        revision,
+        continue_token: String::new(),
+        remaining: None,
+    })
 }
 
 /// A page of a snapshot from memory.
 fn cut(snapshot: &Snapshot, scope: &str, from: Option<&str>, options: &List, selection: &Selection) -> Listing {
-    let limit = if options.limit > 0 { options.limit as usize } else { usize::MAX };
+    let limit = if options.limit > 0 {
+        options.limit as usize
+    } else {
+        usize::MAX
+    };
     let mut objects = Vec::new();
     let mut rest = match from {
         Some(from) => snapshot.range_from(scope, from),
@@ -202,7 +235,12 @@ fn cut(snapshot: &Snapshot, scope: &str, from: Option<&str>, options: &List, sel
         _ => String::new(),
     };
     let remaining = (!token.is_empty() && selection.is_everything()).then_some(remaining);
-    Listing { items: Items::Objects(objects), revision, continue_token: token, remaining }
+    Listing {
+        items: Items::Objects(objects),
+        revision,
+        continue_token: token,
+        remaining,
+    }
 }
 
 /// A page at an exact revision (or the newest), from memory if history reaches back, else from the store.
@@ -227,7 +265,12 @@ async fn page(
     let mut from = from.map(str::to_owned);
     loop {
         // with a selector a page of the store may hold fewer matches than the page of the client
-        let range = Range { prefix: scope, from: from.as_deref(), limit, at };
+        let range = Range {
+            prefix: scope,
+            from: from.as_deref(),
+            limit,
+            at,
+        };
         let page = collection.cache.read_range(range).await.map_err(|e| match e {
             Error::Compacted { .. } => compacted(from.as_deref(), scope),
             Error::FutureRevision { current } => crate::collection::too_large(at.unwrap_or(0), current),
@@ -248,7 +291,12 @@ async fn page(
                     _ => String::new(),
                 };
                 let remaining = (!token.is_empty() && selection.is_everything()).then_some(page.remaining);
-                return Ok(Listing { items: Items::Objects(objects), revision, continue_token: token, remaining });
+                return Ok(Listing {
+                    items: Items::Objects(objects),
+                    revision,
+                    continue_token: token,
+                    remaining,
+                });
             }
         }
     }
@@ -270,9 +318,15 @@ impl Listing {
     pub fn objects(&self) -> Vec<Arc<Object>> {
         match &self.items {
             Items::Objects(objects) => objects.clone(),
-            Items::Snapshot { snapshot, scope, selection } => {
-                snapshot.range(scope).filter(|o| selection.matches(o)).cloned().collect()
-            }
+            Items::Snapshot {
+                snapshot,
+                scope,
+                selection,
+            } => snapshot
+                .range(scope)
+                .filter(|o| selection.matches(o))
+                .cloned()
+                .collect(),
         }
     }
 
@@ -301,7 +355,9 @@ pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: 
             let mut items = Vec::with_capacity(objects.len());
             for object in &objects {
                 let mut item = document(endpoint, object)?;
-                if endpoint.model.bare_items() && let Some(item) = item.as_object_mut() {
+                if endpoint.model.bare_items()
+                    && let Some(item) = item.as_object_mut()
+                {
                     item.remove("kind");
                     item.remove("apiVersion");
                 }
@@ -318,11 +374,17 @@ pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: 
         }
         Transform::Table(version) => {
             let options = table::Options::parse(&request.query)?;
-            let documents = objects.iter().map(|o| document(endpoint, o)).collect::<StatusResult<Vec<_>>>()?;
+            let documents = objects
+                .iter()
+                .map(|o| document(endpoint, o))
+                .collect::<StatusResult<Vec<_>>>()?;
             table::of_list(endpoint, documents.iter(), metadata, version, &options)
         }
         Transform::PartialList(version) => {
-            let items = objects.iter().map(|o| document(endpoint, o)).collect::<StatusResult<Vec<_>>>()?;
+            let items = objects
+                .iter()
+                .map(|o| document(endpoint, o))
+                .collect::<StatusResult<Vec<_>>>()?;
             let items = items.iter().map(|d| table::partial(d, version)).collect();
             Value::from([
                 ("kind", "PartialObjectMetadataList".into()),
@@ -378,14 +440,18 @@ struct ItemForm {
 impl ItemForm {
     fn of(endpoint: &Endpoint) -> ItemForm {
         if endpoint.model.bare_items() {
-            return ItemForm { opening: Some(Bytes::from_static(b"{")) };
+            return ItemForm {
+                opening: Some(Bytes::from_static(b"{")),
+            };
         }
         if endpoint.model.stored() == Stored::AsIs {
             return ItemForm { opening: None };
         }
         let mut opening = b"{".to_vec();
         respond::write_kind(&mut opening, endpoint);
-        ItemForm { opening: Some(opening.into()) }
+        ItemForm {
+            opening: Some(opening.into()),
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>, object: &Object) {
@@ -403,7 +469,13 @@ impl ItemForm {
 fn streamed(endpoint: &Endpoint, listing: Listing) -> Response {
     let mut first = head(endpoint, &listing);
     let form = ItemForm::of(endpoint);
-    let mut cursor = Cursor { items: listing.items, after: None, position: 0, started: false, form };
+    let mut cursor = Cursor {
+        items: listing.items,
+        after: None,
+        position: 0,
+        started: false,
+        form,
+    };
     if cursor.fill(&mut first) {
         first.extend_from_slice(b"]}\n");
         return respond::document(StatusCode::OK, Format::Json, first);
@@ -456,7 +528,11 @@ impl Cursor {
                 }
                 true
             }
-            Items::Snapshot { snapshot, scope, selection } => {
+            Items::Snapshot {
+                snapshot,
+                scope,
+                selection,
+            } => {
                 let rest = match &self.after {
                     Some(from) => snapshot.range_from(scope, from),
                     None => snapshot.range_from(scope, scope),
@@ -472,4 +548,3 @@ impl Cursor {
         }
     }
 }
-

@@ -18,7 +18,7 @@ use crate::endpoint::Endpoint;
 use crate::model::{Model, Stored};
 use crate::negotiate::{self, Format, Output, Transform};
 use crate::request::{Request, Response};
-use crate::{table, wire};
+use crate::{status_message, table};
 
 const WARNING: HeaderName = http::header::WARNING;
 /// kube-apiserver stops adding warnings when their texts exceed this many bytes, and shortens them to it.
@@ -33,19 +33,21 @@ pub fn document(code: StatusCode, format: Format, body: Vec<u8>) -> Response {
 pub fn whole(code: StatusCode, format: Format, body: Bytes) -> Response {
     let mut response = http::Response::new(Body::from(body));
     *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     response
 }
 
 /// A tree in a format; protobuf through `encode`, which gives `None` if the format cannot carry it.
-fn render(
-    value: &Value,
-    output: &Output,
-    encode: impl FnOnce(&Value) -> Option<Vec<u8>>,
-) -> Option<Vec<u8>> {
+fn render(value: &Value, output: &Output, encode: impl FnOnce(&Value) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
     Some(match output.format {
         Format::Json => {
-            let mut body = if output.pretty { pretty(&json::to_vec(value)) } else { json::to_vec(value) };
+            let mut body = if output.pretty {
+                pretty(&json::to_vec(value))
+            } else {
+                json::to_vec(value)
+            };
             body.push(b'\n');
             body
         }
@@ -68,13 +70,16 @@ pub fn failure(status: &Status, headers: &HeaderMap, query: &str) -> Response {
     if seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response.headers_mut().insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(
+        http::header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     response
 }
 
 fn plain_status(status: &Status, output: &Output, code: StatusCode) -> Response {
     let body = match output.format {
-        Format::Protobuf => wire::status(status),
+        Format::Protobuf => status_message::enveloped(status),
         _ => render(&status.to_value(), output, |_| None).unwrap_or_default(),
     };
     document(code, output.format, body)
@@ -82,11 +87,21 @@ fn plain_status(status: &Status, output: &Output, code: StatusCode) -> Response 
 
 /// A success that is no object: what DELETE answers.
 pub fn success(status: &Status, output: &Output) -> Response {
-    plain_status(status, output, StatusCode::from_u16(status.code).unwrap_or(StatusCode::OK))
+    plain_status(
+        status,
+        output,
+        StatusCode::from_u16(status.code).unwrap_or(StatusCode::OK),
+    )
 }
 
 /// An object of the cache (or just stored), in the negotiated form.
-pub fn object(endpoint: &Endpoint, request: &Request, output: &Output, code: StatusCode, object: &Arc<Object>) -> StatusResult<Response> {
+pub fn object(
+    endpoint: &Endpoint,
+    request: &Request,
+    output: &Output,
+    code: StatusCode,
+    object: &Arc<Object>,
+) -> StatusResult<Response> {
     if let Some(problem) = object.broken() {
         return Err(Status::internal(problem));
     }
@@ -125,7 +140,13 @@ pub fn write_kind(out: &mut Vec<u8>, endpoint: &Endpoint) {
 }
 
 /// A document of this endpoint's version (or of an action), in the negotiated form.
-pub fn tree(endpoint: &Endpoint, request: &Request, output: &Output, code: StatusCode, value: &Value) -> StatusResult<Response> {
+pub fn tree(
+    endpoint: &Endpoint,
+    request: &Request,
+    output: &Output,
+    code: StatusCode,
+    value: &Value,
+) -> StatusResult<Response> {
     let transformed: Cow<'_, Value> = match output.transform {
         Transform::None => Cow::Borrowed(value),
         Transform::Table(version) => {
@@ -167,7 +188,11 @@ fn go_type(version: &str, kind: &str) -> String {
 /// A list document, in the negotiated form.
 pub fn list_tree(endpoint: &Endpoint, output: &Output, value: &Value, transformed: bool) -> StatusResult<Response> {
     let body = render(value, output, |v| {
-        if transformed { endpoint.services.meta.encode_partial(v) } else { endpoint.model.encode(v, Format::Protobuf) }
+        if transformed {
+            endpoint.services.meta.encode_partial(v)
+        } else {
+            endpoint.model.encode(v, Format::Protobuf)
+        }
     });
     match body {
         Some(body) => Ok(document(StatusCode::OK, output.format, body)),
@@ -184,7 +209,11 @@ pub fn add_warnings(response: &mut Response, warnings: &Warnings) {
         if !seen.insert(text) {
             continue;
         }
-        let text = if total > MAX_WARNING_BYTES { shorten(text, 256) } else { text.as_str() };
+        let text = if total > MAX_WARNING_BYTES {
+            shorten(text, 256)
+        } else {
+            text.as_str()
+        };
         if written + text.len() > MAX_WARNING_BYTES {
             break;
         }

@@ -18,8 +18,8 @@ use crate::negotiate;
 use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::strategy::Strategy;
-use crate::write::save::Saved;
 use crate::write::fields::{FieldRules, Fields};
+use crate::write::save::Saved;
 use crate::write::update::Change;
 use crate::{object_meta, respond, write};
 
@@ -63,7 +63,10 @@ impl Scale {
             }
         }
         let parent = object.array_at(&["metadata", "managedFields"]);
-        if let Some(list) = self.fields(api_version, |fields| fields.to_scale(parent)).map_err(Status::internal)? {
+        if let Some(list) = self
+            .fields(api_version, |fields| fields.to_scale(parent))
+            .map_err(Status::internal)?
+        {
             metadata.insert("managedFields", list);
         }
         let replicas = |path: &[String]| object.at(&names(path)).and_then(Value::as_i64).unwrap_or(0);
@@ -102,7 +105,10 @@ impl Scale {
         let paths: Vec<(String, Vec<&str>)> = self.versions.iter().map(|(v, p)| (v.clone(), names(p))).collect();
         let borrowed: Vec<(&str, Option<&[&str]>)> =
             paths.iter().map(|(v, p)| (v.as_str(), Some(p.as_slice()))).collect();
-        f(&ScaleFields { paths: &borrowed, api_version })
+        f(&ScaleFields {
+            paths: &borrowed,
+            api_version,
+        })
     }
 }
 
@@ -114,7 +120,11 @@ fn labels_text(labels: Option<&Value>, expressions: &[Value]) -> String {
     }
     for expression in expressions {
         let key = expression.str_at(&["key"]);
-        let mut values: Vec<&str> = expression.array_at(&["values"]).iter().filter_map(Value::as_str).collect();
+        let mut values: Vec<&str> = expression
+            .array_at(&["values"])
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         values.sort_unstable();
         let text = match expression.str_at(&["operator"]) {
             "In" => format!("{key} in ({})", values.join(",")),
@@ -143,9 +153,17 @@ pub async fn handle(
     let api_version = endpoint.model.gvk().group_version().to_string();
     if request.info.verb == "get" {
         let key = collection.key(&request.info.namespace, name)?;
-        let object = collection.get_consistent(&key).await?.ok_or_else(|| Status::not_found(&gr, name))?;
+        let object = collection
+            .get_consistent(&key)
+            .await?
+            .ok_or_else(|| Status::not_found(&gr, name))?;
         let document = endpoint.model.document(&object).map_err(Status::internal)?;
-        return respond::action_tree(&*scale.model, &output, StatusCode::OK, &scale.of(&document, &api_version)?);
+        return respond::action_tree(
+            &*scale.model,
+            &output,
+            StatusCode::OK,
+            &scale.of(&document, &api_version)?,
+        );
     }
     let query = Query::parse(&request.query);
     let (options, source) = match request.info.verb.as_str() {
@@ -166,16 +184,36 @@ pub async fn handle(
         Source::Patch(_) => None,
     };
     let strategy: Arc<dyn Strategy> = endpoint.strategy.clone();
-    let change = Change { endpoint, strategy: &strategy, request, options: &options, uid, allow_create: false };
+    let change = Change {
+        endpoint,
+        strategy: &strategy,
+        request,
+        options: &options,
+        uid,
+        allow_create: false,
+    };
     let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
-        Box::pin(std::future::ready(scaled(endpoint, scale, request, &options, &source, live, &api_version)))
+        Box::pin(std::future::ready(scaled(
+            endpoint,
+            scale,
+            request,
+            &options,
+            &source,
+            live,
+            &api_version,
+        )))
     };
     let (saved, _) = change.run(make, warnings).await?;
     let document = match saved {
         Saved::Stored(object) => endpoint.model.document(&object).map_err(Status::internal)?,
         Saved::Dry(document) => document,
     };
-    respond::action_tree(&*scale.model, &output, StatusCode::OK, &scale.of(&document, &api_version)?)
+    respond::action_tree(
+        &*scale.model,
+        &output,
+        StatusCode::OK,
+        &scale.of(&document, &api_version)?,
+    )
 }
 
 enum Source {
@@ -199,7 +237,12 @@ fn scaled(
     let mut warnings = Warnings::new();
     let before = scale.of(&object, api_version)?;
     let now = (endpoint.services.now)();
-    let fields = Fields { model: &*scale.model, rules: &scale.field_rules, request, now };
+    let fields = Fields {
+        model: &*scale.model,
+        rules: &scale.field_rules,
+        request,
+        now,
+    };
     let mut wanted = match source {
         Source::Whole(body) => {
             let mut wanted = body.clone();

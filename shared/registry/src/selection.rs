@@ -43,19 +43,34 @@ impl Selection {
         let mut terms = Vec::new();
         for term in &options.fields.terms {
             let place = place(endpoint, &term.field)?;
-            terms.push(Term { place, equal: term.equal, value: term.value.clone() });
+            terms.push(Term {
+                place,
+                equal: term.equal,
+                value: term.value.clone(),
+            });
         }
         // `/watch/…/<name>` paths name one object
         if !info.name.is_empty() && info.parts.len() > 1 {
             match options.fields.exact("metadata.name") {
                 Some(name) if name == info.name => {}
                 None if options.fields.is_everything() => {
-                    terms.push(Term { place: Place::Name, equal: true, value: info.name.clone() });
+                    terms.push(Term {
+                        place: Place::Name,
+                        equal: true,
+                        value: info.name.clone(),
+                    });
                 }
-                _ => return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name")),
+                _ => {
+                    return Err(Status::bad_request(
+                        "fieldSelector metadata.name doesn't match requested name",
+                    ));
+                }
             }
         }
-        Ok(Selection { labels: options.labels.clone(), terms })
+        Ok(Selection {
+            labels: options.labels.clone(),
+            terms,
+        })
     }
 
     /// True if nothing is left out.
@@ -70,11 +85,15 @@ impl Selection {
 
     /// The one namespace that can match, if it can be one.
     pub fn namespace(&self) -> Option<&str> {
-        self.exact(|p| matches!(p, Place::Namespace)).filter(|n| names::dns1123_label(n).is_empty())
+        self.exact(|p| matches!(p, Place::Namespace))
+            .filter(|n| names::dns1123_label(n).is_empty())
     }
 
     fn exact(&self, at: impl Fn(&Place) -> bool) -> Option<&str> {
-        self.terms.iter().find(|t| t.equal && at(&t.place)).map(|t| t.value.as_str())
+        self.terms
+            .iter()
+            .find(|t| t.equal && at(&t.place))
+            .map(|t| t.value.as_str())
     }
 
     /// The index that narrows the search, and the value to look up there.
@@ -96,9 +115,14 @@ impl Selection {
         if self.labels.is_everything() {
             return true;
         }
-        let found: Vec<_> =
-            self.labels.requirements.iter().map(|r| (r.key.as_str(), object.label(&r.key))).collect();
-        self.labels.matches(|key| found.iter().find(|(k, _)| *k == key).and_then(|(_, v)| v.as_deref()))
+        let found: Vec<_> = self
+            .labels
+            .requirements
+            .iter()
+            .map(|r| (r.key.as_str(), object.label(&r.key)))
+            .collect();
+        self.labels
+            .matches(|key| found.iter().find(|(k, _)| *k == key).and_then(|(_, v)| v.as_deref()))
     }
 }
 
@@ -135,10 +159,16 @@ fn place(endpoint: &Endpoint, label: &str) -> StatusResult<Place> {
         return Ok(Place::Never);
     }
     // kinds that declare labels of their own word it differently from those that have none
-    let own = resource.selectable.iter().any(|s| !matches!(&**s, "metadata.name" | "metadata.namespace"));
+    let own = resource
+        .selectable
+        .iter()
+        .any(|s| !matches!(&**s, "metadata.name" | "metadata.namespace"));
     Err(Status::bad_request(if own || !endpoint.model.bare_items() {
         format!("field label not supported: {label}")
     } else {
-        format!("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", quote(label))
+        format!(
+            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            quote(label)
+        )
     }))
 }

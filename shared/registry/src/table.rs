@@ -49,7 +49,9 @@ impl Options {
                     other,
                     "must be 'Metadata', 'Object', 'None', or empty",
                 );
-                return Err(Status::bad_request(format!("Unable to convert to Table as requested: {error}")));
+                return Err(Status::bad_request(format!(
+                    "Unable to convert to Table as requested: {error}"
+                )));
             }
         };
         Ok(Options { include })
@@ -88,7 +90,12 @@ pub struct Watch {
 impl Watch {
     /// Tables of this endpoint's objects.
     pub fn new(endpoint: &Endpoint, version: &'static str, options: Options) -> Watch {
-        Watch { maker: Maker::of(endpoint), version, options, started: AtomicBool::new(false) }
+        Watch {
+            maker: Maker::of(endpoint),
+            version,
+            options,
+            started: AtomicBool::new(false),
+        }
     }
 
     /// The table of one event; `initial_end` marks the bookmark whose metadata must be carried.
@@ -96,8 +103,15 @@ impl Watch {
         let first = !self.started.swap(true, Ordering::Relaxed);
         let mut metadata = Value::object();
         metadata.set_at(&["resourceVersion"], meta::resource_version(object).into());
-        let options = if initial_end { Options { include: Include::Metadata } } else { self.options };
-        self.maker.table([object].into_iter(), metadata, self.version, &options, first)
+        let options = if initial_end {
+            Options {
+                include: Include::Metadata,
+            }
+        } else {
+            self.options
+        };
+        self.maker
+            .table([object].into_iter(), metadata, self.version, &options, first)
     }
 }
 
@@ -140,7 +154,10 @@ impl Maker {
     }
 
     fn row(&self, object: &Value, version: &'static str, options: &Options) -> Value {
-        let cells = self.strategy.cells(object, self.now).unwrap_or_else(|| default_cells(object, self.now));
+        let cells = self
+            .strategy
+            .cells(object, self.now)
+            .unwrap_or_else(|| default_cells(object, self.now));
         let mut row = Value::from([("cells", Value::Array(cells))]);
         if let Some(conditions) = self.strategy.row_conditions(object) {
             row.set_at(&["conditions"], conditions);
@@ -171,7 +188,10 @@ fn default_cells(object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// `PartialObjectMetadata` of an object.
 pub fn partial(object: &Value, version: &str) -> Value {
-    let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Object::new()));
+    let metadata = object
+        .get("metadata")
+        .cloned()
+        .unwrap_or_else(|| Value::Object(Object::new()));
     Value::from([
         ("kind", "PartialObjectMetadata".into()),
         ("apiVersion", format!("meta.k8s.io/{version}").into()),

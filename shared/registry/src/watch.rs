@@ -26,7 +26,7 @@ use crate::options::{List, Query};
 use crate::read::parse_version;
 use crate::request::{Request, Response};
 use crate::selection::Selection;
-use crate::{respond, table, wire};
+use crate::{respond, status_message, table};
 
 /// Bookmarks come about this often.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -65,16 +65,31 @@ pub async fn watch(endpoint: &Endpoint, request: &Request) -> StatusResult<Respo
     };
     let now = Instant::now();
     let state = State {
-        initial_end: initial.as_ref().filter(|_| options.bookmarks && options.send_initial_events == Some(true)).map(Snapshot::revision),
+        initial_end: initial
+            .as_ref()
+            .filter(|_| options.bookmarks && options.send_initial_events == Some(true))
+            .map(Snapshot::revision),
         sent: initial.as_ref().map_or(0, Snapshot::revision),
-        initial: initial.map(|s| Initial { snapshot: s, scope: collection.scope(namespace), after: None, filter: watcher.filter.clone() }),
+        initial: initial.map(|s| Initial {
+            snapshot: s,
+            scope: collection.scope(namespace),
+            after: None,
+            filter: watcher.filter.clone(),
+        }),
         watcher: watcher.watcher,
         encoder,
         bookmarks: options.bookmarks,
-        next_bookmark: (now + BOOKMARK_EVERY).min(ends.checked_sub(BOOKMARK_BEFORE_END).filter(|t| *t > now).unwrap_or(ends)),
+        next_bookmark: (now + BOOKMARK_EVERY).min(
+            ends.checked_sub(BOOKMARK_BEFORE_END)
+                .filter(|t| *t > now)
+                .unwrap_or(ends),
+        ),
         ends,
     };
-    Ok(respond_stream(output, Body::Stream(Box::pin(stream::unfold(Some(state), State::step)))))
+    Ok(respond_stream(
+        output,
+        Body::Stream(Box::pin(stream::unfold(Some(state), State::step))),
+    ))
 }
 
 enum Refusal {
@@ -97,7 +112,10 @@ async fn open(
 ) -> Result<(Option<Snapshot>, Opened), Refusal> {
     let version = match options.resource_version.as_str() {
         "" => None,
-        text => Some(parse_version(text).map_err(|e| Refusal::Status(Status::bad_request(format!("invalid resource version: {e}"))))?),
+        text => Some(
+            parse_version(text)
+                .map_err(|e| Refusal::Status(Status::bad_request(format!("invalid resource version: {e}"))))?,
+        ),
     };
     let fresh = |e| Refusal::Event(collection.read_error(e));
     // whether the stream begins with what exists, and after which revision it goes on
@@ -127,15 +145,27 @@ async fn open(
         None if namespace.is_empty() => Scope::All,
         None => Scope::Prefix(collection.scope(&namespace).into()),
     };
-    let index = selection.indexed(collection).map(|(field, value)| (field, value.into()));
+    let index = selection
+        .indexed(collection)
+        .map(|(field, value)| (field, value.into()));
     let filter: Option<Filter> =
         (!selection.is_everything()).then(|| Arc::new(move |o: &Object| selection.matches(o)) as Filter);
-    let interest = Interest { scope, index, filter: filter.clone() };
+    let interest = Interest {
+        scope,
+        index,
+        filter: filter.clone(),
+    };
     match collection.cache.watch(start, interest) {
         Ok((snapshot, watcher)) => Ok((initial.then_some(snapshot), Opened { watcher, filter })),
-        Err(WatchError::Filling) => Err(Refusal::Status(Status::too_many_requests("storage is (re)initializing", 1))),
+        Err(WatchError::Filling) => Err(Refusal::Status(Status::too_many_requests(
+            "storage is (re)initializing",
+            1,
+        ))),
         Err(e @ WatchError::TooOld { .. }) => Err(Refusal::Event(Status::expired(e.to_string()))),
-        Err(WatchError::Closed) => Err(Refusal::Status(Status::service_unavailable("the server is shutting down", 1))),
+        Err(WatchError::Closed) => Err(Refusal::Status(Status::service_unavailable(
+            "the server is shutting down",
+            1,
+        ))),
     }
 }
 
@@ -147,7 +177,9 @@ fn respond_stream(output: Output, body: Body) -> Response {
     };
     let mut response = http::Response::new(body);
     *response.status_mut() = StatusCode::OK;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
@@ -170,7 +202,13 @@ impl Initial {
     fn next(&mut self) -> Vec<Arc<Object>> {
         let from = self.after.clone().unwrap_or_else(|| self.scope.clone());
         let wanted = |o: &&Arc<Object>| o.broken().is_none() && self.filter.as_ref().is_none_or(|f| f(o));
-        let batch: Vec<_> = self.snapshot.range_from(&self.scope, &from).filter(wanted).take(BATCH).cloned().collect();
+        let batch: Vec<_> = self
+            .snapshot
+            .range_from(&self.scope, &from)
+            .filter(wanted)
+            .take(BATCH)
+            .cloned()
+            .collect();
         self.after = batch.last().map(|o| format!("{}\0", o.key()));
         batch
     }
@@ -353,7 +391,7 @@ impl Encoder {
                 Transform::None => self.model.encode(&value, Format::Protobuf),
                 _ => self.meta.encode_partial(&value),
             };
-            return wire::watch_frame(kind, &object.unwrap_or_default()).into();
+            return triptych_schema::protobuf::watch_frame(kind, &object.unwrap_or_default()).into();
         }
         json_frame(kind, &value)
     }
@@ -363,7 +401,10 @@ impl Encoder {
         let mut document = Value::from([
             ("kind", gvk.kind.as_str().into()),
             ("apiVersion", gvk.group_version().to_string().into()),
-            ("metadata", Value::from([("resourceVersion", revision.to_string().into())])),
+            (
+                "metadata",
+                Value::from([("resourceVersion", revision.to_string().into())]),
+            ),
         ]);
         if initial_end {
             document.set_at(&["metadata", "annotations", "k8s.io/initial-events-end"], "true".into());
@@ -376,7 +417,7 @@ impl Encoder {
 
     fn error(&self, status: &Status) -> Bytes {
         if self.output.format == Format::Protobuf {
-            return wire::watch_frame("ERROR", &wire::status(status)).into();
+            return triptych_schema::protobuf::watch_frame("ERROR", &status_message::enveloped(status)).into();
         }
         json_frame("ERROR", &status.to_value())
     }

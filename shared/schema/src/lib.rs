@@ -4,6 +4,7 @@
 //! compiler made of the schema texts.
 
 pub mod decode;
+pub mod default;
 pub mod go_text;
 pub mod managed;
 pub mod openapi;

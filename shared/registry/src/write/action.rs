@@ -25,11 +25,19 @@ pub async fn run(
     let mut document = write::decode(model, request, options.field_validation, warnings)?.document;
     object_meta::wipe_system_fields(&mut document);
     if document.get("metadata").is_some() || endpoint.resource.namespaced {
-        let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
+        let namespace = if endpoint.resource.namespaced {
+            request.info.namespace.as_str()
+        } else {
+            ""
+        };
         object_meta::ensure_namespace(&mut document, namespace)?;
     }
     let now = (endpoint.services.now)();
-    let cx = ActionContext { request, now, dry_run: options.dry_run };
+    let cx = ActionContext {
+        request,
+        now,
+        dry_run: options.dry_run,
+    };
     match action.run(&cx, document).await? {
         Answer::Document(answer) => respond::action_tree(model, &output, StatusCode::CREATED, &answer),
         Answer::Success => Ok(respond::success(&Status::plain_success(201), &output)),
@@ -38,5 +46,9 @@ pub async fn run(
 
 /// The name an action's document is about: the URL's.
 pub fn name_of<'a>(request: &'a Request, document: &'a Value) -> &'a str {
-    if request.info.name.is_empty() { meta::name(document) } else { &request.info.name }
+    if request.info.name.is_empty() {
+        meta::name(document)
+    } else {
+        &request.info.name
+    }
 }

@@ -21,10 +21,16 @@ pub async fn create(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
     let options = Write::parse(&Query::parse(&request.query), WriteKind::Create)?;
     let mut object = decode(&*endpoint.model, request, options.field_validation, warnings)?.document;
     object_meta::wipe_system_fields(&mut object);
-    let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
+    let namespace = if endpoint.resource.namespaced {
+        request.info.namespace.as_str()
+    } else {
+        ""
+    };
     object_meta::ensure_namespace(&mut object, namespace)?;
     dedup_owners(&mut object, false, warnings);
-    endpoint.fields(request).update(None, &mut object, &options.field_manager)?;
+    endpoint
+        .fields(request)
+        .update(None, &mut object, &options.field_manager)?;
     let name = meta::name(&object).to_owned();
     save::mutating_admission(
         endpoint,
@@ -44,9 +50,22 @@ pub async fn create(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
     let mut attempts = if generates { NAME_ATTEMPTS } else { 1 };
     let saved = loop {
         attempts -= 1;
-        let candidate = if attempts > 0 { object.clone() } else { std::mem::take(&mut object) };
+        let candidate = if attempts > 0 {
+            object.clone()
+        } else {
+            std::mem::take(&mut object)
+        };
         let mut own = Warnings::new();
-        match save::create(endpoint, request, options.dry_run, candidate, &options.document, &mut own).await {
+        match save::create(
+            endpoint,
+            request,
+            options.dry_run,
+            candidate,
+            &options.document,
+            &mut own,
+        )
+        .await
+        {
             Err(status) if status.reason == "AlreadyExists" && attempts > 0 => {}
             outcome => {
                 warnings.append(&mut own);

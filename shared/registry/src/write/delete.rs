@@ -48,7 +48,13 @@ pub async fn delete(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
         }
         Outcome::Gone(_, last) => {
             let status = Status::success(&endpoint.group_resource(), meta::name(&last), meta::uid(&last));
-            Ok(respond::success(&status, &Output { transform: negotiate::Transform::None, ..output }))
+            Ok(respond::success(
+                &status,
+                &Output {
+                    transform: negotiate::Transform::None,
+                    ..output
+                },
+            ))
         }
         Outcome::Marked(object) => respond::object(endpoint, request, &output, kept, &object),
         Outcome::Unstored(document) => respond::tree(endpoint, request, &output, kept, &document),
@@ -61,7 +67,8 @@ fn options(endpoint: &Endpoint, request: &Request) -> StatusResult<Delete> {
         return Delete::from_query(&Query::parse(&request.query));
     }
     let format = negotiate::input(&request.headers, negotiate::BUILT_IN.formats)?;
-    let document = crate::builtin::delete_options(&endpoint.services.meta, format, &request.body).map_err(Status::bad_request)?;
+    let document =
+        crate::builtin::delete_options(&endpoint.services.meta, format, &request.body).map_err(Status::bad_request)?;
     Delete::from_document(document)
 }
 
@@ -78,7 +85,9 @@ async fn delete_named(
     let key = collection.key(namespace, name)?;
     let mut current = collection.get_consistent(&key).await?;
     loop {
-        let Some(object) = current else { return Err(Status::not_found(&gr, name)) };
+        let Some(object) = current else {
+            return Err(Status::not_found(&gr, name));
+        };
         if let Some(problem) = object.broken() {
             return Err(Status::internal(problem));
         }
@@ -88,7 +97,16 @@ async fn delete_named(
         endpoint.strategy.validate_delete(&cx, &old)?;
         let step = plan(endpoint, options, &old, cx.now);
         if !matches!(step, Step::Nothing) {
-            save::admit_delete(endpoint, request, name, &options.document, options.dry_run, &old, warnings).await?;
+            save::admit_delete(
+                endpoint,
+                request,
+                name,
+                &options.document,
+                options.dry_run,
+                &old,
+                warnings,
+            )
+            .await?;
         }
         let (expect, put) = match step {
             Step::Nothing => return Ok(Outcome::Unstored(old)),
@@ -130,7 +148,11 @@ fn check_preconditions(endpoint: &Endpoint, options: &Delete, old: &Value) -> St
         );
         return Err(Status::conflict(&by_kind, name, detail));
     }
-    if let Some(version) = options.resource_version.as_deref().filter(|v| *v != meta::resource_version(old)) {
+    if let Some(version) = options
+        .resource_version
+        .as_deref()
+        .filter(|v| *v != meta::resource_version(old))
+    {
         let detail = format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
             meta::resource_version(old)
@@ -171,7 +193,11 @@ fn plan(endpoint: &Endpoint, options: &Delete, old: &Value, now: Timestamp) -> S
         mark(&mut object, now);
         return Step::Mark(object);
     }
-    if pending || meta::deletion_grace_period(&object).unwrap_or(0) > 0 { Step::Mark(object) } else { Step::Remove }
+    if pending || meta::deletion_grace_period(&object).unwrap_or(0) > 0 {
+        Step::Mark(object)
+    } else {
+        Step::Remove
+    }
 }
 
 /// A kind that marks its objects in its own way (namespaces): removed when nothing holds them any more.
@@ -207,14 +233,22 @@ fn grace(endpoint: &Endpoint, object: &mut Value, requested: Option<i64>, now: T
         if period == 0 {
             return Grace::None;
         }
-        let Some(requested) = requested.filter(|r| *r < period) else { return Grace::Pending };
+        let Some(requested) = requested.filter(|r| *r < period) else {
+            return Grace::Pending;
+        };
         let shorter = SignedDuration::from_secs(requested - period);
         let moved = deletes_at.and_then(|t| t.checked_add(shorter).ok()).unwrap_or(now);
-        let (at, seconds) = if moved < now { (now, i64::from(requested != 0)) } else { (moved, requested) };
+        let (at, seconds) = if moved < now {
+            (now, i64::from(requested != 0))
+        } else {
+            (moved, requested)
+        };
         set_deletion(object, at, seconds);
         return Grace::Started;
     }
-    let Some(seconds) = endpoint.strategy.grace_period(object, requested) else { return Grace::None };
+    let Some(seconds) = endpoint.strategy.grace_period(object, requested) else {
+        return Grace::None;
+    };
     let at = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
     set_deletion(object, at, seconds);
     raise_generation(object);
@@ -265,12 +299,16 @@ fn collection_finalizers(endpoint: &Endpoint, options: &Delete, old: &Value) -> 
     let foreground = match (options.orphan_dependents, options.propagation) {
         (Some(_), _) => false,
         (None, Some(policy)) => policy == Propagation::Foreground,
-        (None, None) => {
-            have.iter().find(|f| matches!(f.as_str(), ORPHAN | FOREGROUND)).is_some_and(|f| f == FOREGROUND)
-        }
+        (None, None) => have
+            .iter()
+            .find(|f| matches!(f.as_str(), ORPHAN | FOREGROUND))
+            .is_some_and(|f| f == FOREGROUND),
     };
-    let mut wanted: Vec<String> =
-        have.iter().filter(|f| !matches!(f.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
+    let mut wanted: Vec<String> = have
+        .iter()
+        .filter(|f| !matches!(f.as_str(), ORPHAN | FOREGROUND))
+        .cloned()
+        .collect();
     wanted.extend(orphan.then(|| ORPHAN.to_owned()));
     wanted.extend(foreground.then(|| FOREGROUND.to_owned()));
     let unchanged = has(ORPHAN) == orphan && has(FOREGROUND) == foreground;

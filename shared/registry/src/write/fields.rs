@@ -25,7 +25,10 @@ pub struct FieldRules {
 impl FieldRules {
     /// Rules of a kind some of whose fields writes do not own.
     pub fn new(reset: Vec<(String, String, Filter)>) -> FieldRules {
-        FieldRules { reset, empty: OnceLock::new() }
+        FieldRules {
+            reset,
+            empty: OnceLock::new(),
+        }
     }
 }
 
@@ -54,7 +57,11 @@ impl Kind for Fields<'_> {
 
     fn reset(&self, api_version: &str) -> Option<&Filter> {
         let sub = &self.request.info.subresource;
-        self.rules.reset.iter().find(|(s, version, _)| s == sub && version == api_version).map(|(_, _, f)| f)
+        self.rules
+            .reset
+            .iter()
+            .find(|(s, version, _)| s == sub && version == api_version)
+            .map(|(_, _, f)| f)
     }
 
     fn empty(&self) -> Result<Value, String> {
@@ -82,7 +89,11 @@ impl Fields<'_> {
         if !named.is_empty() {
             return named.to_owned();
         }
-        let agent = self.request.headers.get(USER_AGENT).map(|v| String::from_utf8_lossy(v.as_bytes()));
+        let agent = self
+            .request
+            .headers
+            .get(USER_AGENT)
+            .map(|v| String::from_utf8_lossy(v.as_bytes()));
         manager_of_agent(agent.as_deref().unwrap_or(""))
     }
 
@@ -106,7 +117,8 @@ impl Fields<'_> {
     pub fn update(&self, live: Option<&Value>, new: &mut Value, named: &str) -> StatusResult<()> {
         let live = self.live(live)?;
         let api_version = self.model.gvk().group_version().to_string();
-        self.managed(&api_version).update(&live, new, &self.manager(named), &time::rfc3339(self.now));
+        self.managed(&api_version)
+            .update(&live, new, &self.manager(named), &time::rfc3339(self.now));
         Ok(())
     }
 
@@ -114,14 +126,22 @@ impl Fields<'_> {
     pub fn apply(&self, live: Option<&Value>, configuration: &Value, named: &str, force: bool) -> StatusResult<Value> {
         let live = self.live(live)?;
         let api_version = self.model.gvk().group_version().to_string();
-        self.managed(&api_version).apply(&live, configuration, &self.manager(named), force, &time::rfc3339(self.now))
+        self.managed(&api_version).apply(
+            &live,
+            configuration,
+            &self.manager(named),
+            force,
+            &time::rfc3339(self.now),
+        )
     }
 }
 
 /// If nothing but the times of managedFields differs, the old times stay, so that the write is none.
 pub fn ignore_timestamps(new: &mut Value, old: &Value) {
     const PATH: [&str; 2] = ["metadata", "managedFields"];
-    let (Some(after), Some(before)) = (new.at(&PATH), old.at(&PATH)) else { return };
+    let (Some(after), Some(before)) = (new.at(&PATH), old.at(&PATH)) else {
+        return;
+    };
     if after == before || !equal_but_times(after, before) || !equal_elsewhere(new, old) {
         return;
     }
@@ -130,7 +150,9 @@ pub fn ignore_timestamps(new: &mut Value, old: &Value) {
 }
 
 fn equal_but_times(a: &Value, b: &Value) -> bool {
-    let (Some(a), Some(b)) = (a.as_array(), b.as_array()) else { return false };
+    let (Some(a), Some(b)) = (a.as_array(), b.as_array()) else {
+        return false;
+    };
     let same = |x: &Value, y: &Value| match (x.as_object(), y.as_object()) {
         (Some(x), Some(y)) => {
             let covers = |p: &triptych_object::Object, q: &triptych_object::Object| {
@@ -144,7 +166,9 @@ fn equal_but_times(a: &Value, b: &Value) -> bool {
 }
 
 fn equal_elsewhere(a: &Value, b: &Value) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return false;
+    };
     a.len() == b.len()
         && a.iter().all(|(key, value)| match (key, b.get(key)) {
             (_, None) => false,
@@ -171,7 +195,8 @@ mod tests {
         let mut same = parse(r#"{"metadata":{"name":"a","managedFields":[{"manager":"m","time":"2"}]},"data":{}}"#);
         ignore_timestamps(&mut same, &old);
         assert_eq!(same, old);
-        let mut other = parse(r#"{"metadata":{"name":"a","managedFields":[{"manager":"m","time":"2"}]},"data":{"k":"v"}}"#);
+        let mut other =
+            parse(r#"{"metadata":{"name":"a","managedFields":[{"manager":"m","time":"2"}]},"data":{"k":"v"}}"#);
         ignore_timestamps(&mut other, &old);
         assert_eq!(other.array_at(&["metadata", "managedFields"])[0].str_at(&["time"]), "2");
     }

@@ -34,12 +34,14 @@ pub(crate) fn decode(
     let refuse = |e: DecodeError| undecodable(model.gvk(), &e, &request.body);
     let mut decoded = model.decode_body(format, &request.body).map_err(refuse)?;
     report(validation, std::mem::take(&mut decoded.strict), warnings, |message| {
-        refuse(DecodeError { gvk: Some(decoded.gvk.clone()), message })
+        refuse(DecodeError {
+            gvk: Some(decoded.gvk.clone()),
+            message,
+        })
     })?;
     let (have, want) = (decoded.gvk.group_version(), model.gvk().group_version());
     if have != want {
-        let message =
-            format!("the API version in the data ({have}) does not match the expected API version ({want})");
+        let message = format!("the API version in the data ({have}) does not match the expected API version ({want})");
         return Err(Status::bad_request(message));
     }
     model.default(&mut decoded.document);
@@ -103,7 +105,11 @@ pub(crate) fn dedup_owners(document: &mut Value, after_admission: bool, warnings
     if duplicates.is_empty() {
         return;
     }
-    let after = if after_admission { " after mutating admission happens" } else { "" };
+    let after = if after_admission {
+        " after mutating admission happens"
+    } else {
+        ""
+    };
     warnings.push(format!(
         ".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         duplicates.join(", ")

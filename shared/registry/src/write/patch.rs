@@ -61,7 +61,14 @@ pub async fn patch(
     let output = endpoint.negotiate(request)?;
     let (options, patch) = read(request)?;
     let applies = matches!(patch, Patch::Apply(_));
-    let change = Change { endpoint, strategy, request, options: &options, uid: None, allow_create: applies };
+    let change = Change {
+        endpoint,
+        strategy,
+        request,
+        options: &options,
+        uid: None,
+        allow_create: applies,
+    };
     let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
         let made = make(endpoint, request, &options, &patch, live);
         Box::pin(std::future::ready(made))
@@ -89,7 +96,11 @@ pub fn check_type(model: &dyn Model, request: &Request) -> StatusResult<()> {
 /// Reads a patch and its options.
 pub fn read(request: &Request) -> StatusResult<(Write, Patch)> {
     let kind = negotiate::content_type(&request.headers);
-    let write_kind = if kind == APPLY_PATCH { WriteKind::Apply } else { WriteKind::Patch };
+    let write_kind = if kind == APPLY_PATCH {
+        WriteKind::Apply
+    } else {
+        WriteKind::Patch
+    };
     let options = Write::parse(&Query::parse(&request.query), write_kind)?;
     let patch = decode(&kind, &request.body, options.field_validation)?;
     Ok((options, patch))
@@ -112,9 +123,14 @@ fn decode(kind: &str, body: &[u8], validation: FieldValidation) -> StatusResult<
 fn configuration(body: &[u8]) -> StatusResult<Configuration> {
     let refuse = |e: &dyn std::fmt::Display| Status::bad_request(format!("error decoding YAML: {e}"));
     let parsed = yaml::parse(body).map_err(|e| refuse(&format!("error converting YAML to JSON: {e}")))?;
-    let duplicates = parsed.strict.map(|text| format!("error converting YAML to JSON: {text}"));
+    let duplicates = parsed
+        .strict
+        .map(|text| format!("error converting YAML to JSON: {text}"));
     match parsed.value {
-        Value::Null => Ok(Configuration { value: Value::object(), duplicates }),
+        Value::Null => Ok(Configuration {
+            value: Value::object(),
+            duplicates,
+        }),
         value @ Value::Object(_) => Ok(Configuration { value, duplicates }),
         other => Err(refuse(&format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -140,7 +156,11 @@ fn make(
         // told as a conflict by the caller, before its name is looked at
         return Ok((new, warnings));
     }
-    let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
+    let namespace = if endpoint.resource.namespaced {
+        request.info.namespace.as_str()
+    } else {
+        ""
+    };
     object_meta::ensure_namespace(&mut new, namespace)?;
     object_meta::check_name(&new, &request.info.name, &request.info.namespace)?;
     Ok((new, warnings))
@@ -163,7 +183,12 @@ pub fn apply(
             return Ok(new);
         }
     };
-    let applied = fields.apply(live, &configuration.value, &options.field_manager, options.force == Some(true))?;
+    let applied = fields.apply(
+        live,
+        &configuration.value,
+        &options.field_manager,
+        options.force == Some(true),
+    )?;
     if let Some(text) = &configuration.duplicates {
         match options.field_validation {
             FieldValidation::Ignore => {}

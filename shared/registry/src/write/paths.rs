@@ -6,7 +6,11 @@
 use triptych_object::Value;
 
 fn steps(path: &str) -> Vec<&str> {
-    path.split('.').flat_map(|step| step.split_inclusive('[')).map(|s| s.trim_end_matches('[')).filter(|s| !s.is_empty()).collect()
+    path.split('.')
+        .flat_map(|step| step.split_inclusive('['))
+        .map(|s| s.trim_end_matches('['))
+        .filter(|s| !s.is_empty())
+        .collect()
 }
 
 fn is_index(step: &str) -> bool {
@@ -16,14 +20,20 @@ fn is_index(step: &str) -> bool {
 /// Removes what a path names.
 pub fn clear(document: &mut Value, path: &str) {
     fn go(value: &mut Value, steps: &[&str]) {
-        let Some((first, rest)) = steps.split_first() else { return };
+        let Some((first, rest)) = steps.split_first() else {
+            return;
+        };
         if is_index(first) {
             for item in value.as_array_mut().into_iter().flatten() {
                 go(item, rest);
             }
         } else if rest.is_empty() {
             if let Some(map) = value.as_object_mut() {
-                if *first == "*" { map.retain(|_, _| false) } else { drop(map.remove(first)) }
+                if *first == "*" {
+                    map.retain(|_, _| false)
+                } else {
+                    drop(map.remove(first))
+                }
             }
         } else if let Some(member) = value.get_mut(first) {
             go(member, rest);
@@ -36,7 +46,9 @@ pub fn clear(document: &mut Value, path: &str) {
 /// but those in `except`.
 pub fn keep(new: &mut Value, old: &Value, path: &str, except: &[&str]) {
     let steps = steps(path);
-    let Some((last, parents)) = steps.split_last() else { return };
+    let Some((last, parents)) = steps.split_last() else {
+        return;
+    };
     if *last == "*" {
         let empty = triptych_object::value::Object::new();
         let before = old.at(parents).and_then(Value::as_object).unwrap_or(&empty);
@@ -46,7 +58,9 @@ pub fn keep(new: &mut Value, old: &Value, path: &str, except: &[&str]) {
             }
             new.set_at(parents, Value::object());
         }
-        let Some(map) = new.at_mut(parents).and_then(Value::as_object_mut) else { return };
+        let Some(map) = new.at_mut(parents).and_then(Value::as_object_mut) else {
+            return;
+        };
         map.retain(|k, _| except.contains(&k) || before.contains_key(k));
         for (k, v) in before.iter().filter(|(k, _)| !except.contains(k)) {
             map.insert(k, v.clone());

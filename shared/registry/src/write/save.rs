@@ -69,9 +69,22 @@ pub async fn create(
     let name = meta::name(&object).to_owned();
     let key = collection.key(&cx.namespace, &name)?;
     let reservation = endpoint.strategy.reserve(&cx, &mut object, None).await?;
-    validating_admission(endpoint, request, Operation::Create, &name, options, dry_run, Some(&object), None, warnings).await?;
+    validating_admission(
+        endpoint,
+        request,
+        Operation::Create,
+        &name,
+        options,
+        dry_run,
+        Some(&object),
+        None,
+        warnings,
+    )
+    .await?;
     if !meta::resource_version(&object).is_empty() {
-        return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
+        return Err(Status::unknown(
+            "resourceVersion should not be set on objects to be created",
+        ));
     }
 
     let taken = |current: Option<Arc<Object>>| {
@@ -89,7 +102,11 @@ pub async fn create(
     };
     if dry_run {
         let current = collection.get_consistent(&key).await?;
-        return if current.is_some() { Err(taken(current)) } else { Ok(Saved::Dry(object)) };
+        return if current.is_some() {
+            Err(taken(current))
+        } else {
+            Ok(Saved::Dry(object))
+        };
     }
     let bytes = encode(endpoint, object);
     match swap(collection, &key, Expect::Absent, Some(bytes)).await {
@@ -132,7 +149,10 @@ pub async fn prepare_update(
     object_meta::validate_update(&new, old, &mut errors);
     let repeated = strategy.repeated_meta_checks();
     let standard_finalizers = endpoint.model.bare_items() && strategy.standard_finalizers();
-    if matches!(repeated, RepeatedMetaChecks::Update | RepeatedMetaChecks::UpdateAndWhole) {
+    if matches!(
+        repeated,
+        RepeatedMetaChecks::Update | RepeatedMetaChecks::UpdateAndWhole
+    ) {
         object_meta::validate_update(&new, old, &mut errors);
         if standard_finalizers {
             object_meta::validate_standard_finalizers(&new, &mut errors);
@@ -151,8 +171,18 @@ pub async fn prepare_update(
     warnings.extend(strategy.warnings(cx, &new, Some(old)));
     let reservation = strategy.reserve(cx, &mut new, Some(old)).await?;
     let name = meta::name(&new).to_owned();
-    validating_admission(endpoint, request, Operation::Update, &name, options, cx.dry_run, Some(&new), Some(old), warnings)
-        .await?;
+    validating_admission(
+        endpoint,
+        request,
+        Operation::Update,
+        &name,
+        options,
+        cx.dry_run,
+        Some(&new),
+        Some(old),
+        warnings,
+    )
+    .await?;
     Ok((new, reservation))
 }
 
@@ -222,7 +252,11 @@ pub fn invalid(endpoint: &Endpoint, object: &Value, errors: ErrorList) -> Status
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&endpoint.model.gvk().group_kind(), meta::name(object), &errors))
+    Err(Status::invalid(
+        &endpoint.model.gvk().group_kind(),
+        meta::name(object),
+        &errors,
+    ))
 }
 
 /// Runs the mutating chain on a candidate; a changed candidate is normalised and defaulted again.
@@ -333,11 +367,24 @@ pub async fn swap(
     put: Option<Bytes>,
 ) -> Result<Arc<Object>, SwapError> {
     let value = put.clone().unwrap_or_default();
-    match collection.store.write(Write { key, expect, put, ttl: collection.ttl }).await {
-        Ok(revision) => Ok(collection.cache.ingest(&Entry { key: key.into(), revision, value })),
-        Err(WriteError::Conflict(conflict)) => {
-            Err(SwapError::Lost(conflict.current.map(|entry| collection.cache.ingest(&entry))))
-        }
+    match collection
+        .store
+        .write(Write {
+            key,
+            expect,
+            put,
+            ttl: collection.ttl,
+        })
+        .await
+    {
+        Ok(revision) => Ok(collection.cache.ingest(&Entry {
+            key: key.into(),
+            revision,
+            value,
+        })),
+        Err(WriteError::Conflict(conflict)) => Err(SwapError::Lost(
+            conflict.current.map(|entry| collection.cache.ingest(&entry)),
+        )),
         Err(WriteError::Store(e)) => Err(SwapError::Failed(storage_status(&e))),
     }
 }

@@ -31,7 +31,11 @@ pub async fn update(
     let output = endpoint.negotiate(request)?;
     let options = Write::parse(&Query::parse(&request.query), WriteKind::Update)?;
     let mut object = decode(&*endpoint.model, request, options.field_validation, warnings)?.document;
-    let namespace = if endpoint.resource.namespaced { request.info.namespace.as_str() } else { "" };
+    let namespace = if endpoint.resource.namespaced {
+        request.info.namespace.as_str()
+    } else {
+        ""
+    };
     object_meta::ensure_namespace(&mut object, namespace)?;
     object_meta::check_name(&object, &request.info.name, &request.info.namespace)?;
     dedup_owners(&mut object, false, warnings);
@@ -213,7 +217,14 @@ impl Change<'_> {
         if current.is_same_as(&bytes) {
             return Ok(Attempt::Unchanged);
         }
-        match save::swap(self.endpoint.collection()?, key, Expect::Revision(current.revision()), Some(bytes)).await {
+        match save::swap(
+            self.endpoint.collection()?,
+            key,
+            Expect::Revision(current.revision()),
+            Some(bytes),
+        )
+        .await
+        {
             Ok(stored) => {
                 if let Some(reservation) = reservation {
                     reservation.commit().await;
@@ -257,7 +268,10 @@ impl Change<'_> {
         )
         .await?;
         dedup_owners(&mut new, true, warnings);
-        let asked = RequestInfo { verb: "create".into(), ..info.clone() };
+        let asked = RequestInfo {
+            verb: "create".into(),
+            ..info.clone()
+        };
         self.endpoint.services.permit.permit(&self.request.user, &asked).await?;
         match save::create(self.endpoint, self.request, dry_run, new, options, warnings).await {
             Ok(saved) => Ok(Attempt::Saved(saved, true)),
@@ -307,7 +321,14 @@ impl Change<'_> {
         if cx.dry_run {
             return Ok(Attempt::Saved(Saved::Dry(new), false));
         }
-        match save::swap(self.endpoint.collection()?, key, Expect::Revision(current.revision()), None).await {
+        match save::swap(
+            self.endpoint.collection()?,
+            key,
+            Expect::Revision(current.revision()),
+            None,
+        )
+        .await
+        {
             Ok(_) => {
                 self.strategy.after_delete(cx, &new).await;
                 Ok(Attempt::Saved(Saved::Dry(new), false))
