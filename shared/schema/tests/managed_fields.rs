@@ -20,6 +20,16 @@ use triptych_schema::managed::{FieldManager, Kind, manager_name};
 use triptych_schema::types::*;
 use triptych_schema_compiler::{compile, read};
 
+/// Kinds that need conversion between versions, and kinds that the server itself changes between requests.
+const UNCHECKED: [&str; 6] = [
+    "HorizontalPodAutoscaler",
+    "CustomResourceDefinition",
+    "APIService",
+    "Event",
+    "TokenRequest",
+    "FlowSchema",
+];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -141,6 +151,7 @@ struct BuiltIn<'t> {
 }
 
 struct Custom {
+    plural: String,
     schema: Schema,
     versions: HashMap<String, TypeId>,
 }
@@ -324,30 +335,27 @@ impl Story<'_> {
         if body.str_at(&["kind"]) == "CustomResourceDefinition" && verb == "POST" {
             self.define(&body);
         }
-        let Some(answer) = step.at(&["expect", "body"]).map(filled) else {
+        if !path.starts_with("/api/") && !path.starts_with("/apis/") {
             return;
-        };
+        }
+        let at = path.to_owned();
+        let parts: Vec<&str> = path.split('/').collect();
+        let answer = step.at(&["expect", "body"]).map(filled);
         let status = step.at(&["expect", "status"]).and_then(Value::as_i64).unwrap_or(0);
+        let changes = matches!(verb, "PUT" | "PATCH" | "DELETE") && !query.contains_key("dryRun");
+        if verb == "DELETE" || changes && (answer.is_none() || path.ends_with("/scale")) {
+            // What becomes of the object is not in the answer.
+            self.forget(&identity(path), verb == "DELETE");
+            return;
+        }
+        let Some(answer) = answer else { return };
+        if status >= 400 && verb == "PATCH" {
+            self.refused(step, path, &query, &body, &answer, report);
+        }
         if !(200..=201).contains(&status) || query.contains_key("dryRun") {
             return;
         }
-        let parts: Vec<&str> = path.split('/').collect();
-        let at = match &parts[..] {
-            ["", "api" | "apis", ..] => path.to_owned(),
-            _ => return,
-        };
         let name = meta::name(&answer).to_owned();
-        if verb == "DELETE" || (path.ends_with("/scale") && verb != "GET") {
-            // What becomes of the object is not in the answer.
-            let at = identity(&at);
-            let deleted = verb == "DELETE";
-            self.live.retain(|known, _| !(deleted && known.starts_with(&at)));
-            self.live
-                .iter_mut()
-                .filter(|(known, _)| at.starts_with(known.as_str()))
-                .for_each(|(_, live)| *live = None);
-            return;
-        }
         let (object_path, subresource) = match verb {
             "POST" => (format!("{at}/{name}"), ""),
             _ if at.ends_with(&format!("/{name}")) => (at.clone(), ""),
@@ -363,21 +371,14 @@ impl Story<'_> {
             known => (None, known.is_some()),
         };
         let api_version = answer.str_at(&["apiVersion"]).to_owned();
-        let changing = [
-            "HorizontalPodAutoscaler",
-            "CustomResourceDefinition",
-            "APIService",
-            "Event",
-            "TokenRequest",
-            "FlowSchema",
-        ];
-        if changing.contains(&answer.str_at(&["kind"])) || answer.at(&["metadata", "uid"]).is_none() {
+        if answer.at(&["metadata", "uid"]).is_none() {
             return;
         }
         self.live.insert(object_path.clone(), Some(answer.clone()));
         // Answers do not show uids, by which some items are told apart.
         let owned = |object: &Value| object.at(&["metadata", "ownerReferences"]).is_some();
-        if unknown || live.as_ref().is_some_and(owned) || json::to_string(&body).contains("\"uid\"") {
+        let changing = UNCHECKED.contains(&answer.str_at(&["kind"]));
+        if changing || unknown || live.as_ref().is_some_and(owned) || json::to_string(&body).contains("\"uid\"") {
             return;
         }
         if !matches!(verb, "POST" | "PUT" | "PATCH") || body.is_null() && verb != "PATCH" {
@@ -448,6 +449,109 @@ impl Story<'_> {
         }
     }
 
+    /// Forgets an object that a step changed, or all below a path that is gone.
+    fn forget(&mut self, path: &str, gone: bool) {
+        self.live.retain(|known, _| !(gone && known.starts_with(path)));
+        let changed = self
+            .live
+            .iter_mut()
+            .filter(|(known, _)| path.starts_with(known.as_str()));
+        changed.for_each(|(_, live)| *live = None);
+    }
+
+    /// An apply that field management refuses must be refused with the same words.
+    fn refused(
+        &self,
+        step: &Value,
+        path: &str,
+        query: &HashMap<&str, &str>,
+        body: &Value,
+        answer: &Value,
+        report: &mut Report,
+    ) {
+        let message = answer.str_at(&["message"]);
+        let ours = [
+            "Apply failed",
+            "failed to create typed",
+            "failed to prune",
+            "invalid object type",
+            "metadata.managed",
+        ];
+        let apply = step.str_at(&["headers", "Content-Type"]).contains("apply");
+        if !apply || body.as_object().is_none() || !ours.iter().any(|start| message.starts_with(start)) {
+            return;
+        }
+        let (object, subresource) = match path.rsplit_once('/') {
+            Some((object, "status")) => (object, "status"),
+            Some((_, "scale")) => return,
+            _ => (path, ""),
+        };
+        let live = match self.live.get(&identity(object)) {
+            Some(None) => return,
+            Some(Some(live)) => Some(live),
+            None => None,
+        };
+        let Some(gvk) = self.gvk_of(object) else { return };
+        let api_version = gvk.group_version().to_string();
+        let custom = self.crds.get(&format!("{}/{}", gvk.group, gvk.kind));
+        if gvk.kind == "HorizontalPodAutoscaler" || json::to_string(body).contains("\"uid\"") {
+            return;
+        }
+        let parts: Vec<&str> = path.split('/').collect();
+        let filter = self.filter(&gvk, &parts, subresource, custom.is_some());
+        let kind = BuiltIn {
+            table: self.table,
+            gvk: &gvk,
+            api_version: &api_version,
+            filter,
+            custom,
+        };
+        let fields = FieldManager {
+            kind: &kind,
+            gvk: &gvk,
+            api_version: &api_version,
+            subresource,
+        };
+        let mut live = live.cloned().unwrap_or_else(|| kind.empty().unwrap());
+        live.set_at(&["apiVersion"], api_version.as_str().into());
+        let manager = query.get("fieldManager").map(|m| unescape(m)).unwrap_or_default();
+        let force = query.get("force") == Some(&"true");
+        *report.checked.entry("refusal").or_default() += 1;
+        let got = match fields.apply(&live, body, &manager, force, "2026-01-01T00:00:00Z") {
+            Ok(_) => "no refusal".to_owned(),
+            Err(status) => status.message,
+        };
+        if got != message {
+            report
+                .failures
+                .push(format!("{} PATCH {path}\n  got  {got}\n  want {message}", self.name));
+        }
+    }
+
+    /// The kind that a path of an object names.
+    fn gvk_of(&self, path: &str) -> Option<Gvk> {
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        let (group, version, rest) = match &parts[..] {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return None,
+        };
+        let resource = match rest {
+            ["namespaces", _, resource, _] => *resource,
+            [resource, _] => *resource,
+            _ => return None,
+        };
+        let version = triptych_object::GroupVersion::new(group, version);
+        if let Some(found) = self.table.resource(group, &version.version, resource) {
+            return Some(version.kind(&*found.kind));
+        }
+        let custom = self
+            .crds
+            .iter()
+            .find(|(key, custom)| custom.plural == resource && key.starts_with(group))?;
+        Some(version.kind(custom.0.rsplit('/').next()?))
+    }
+
     fn filter(&self, gvk: &Gvk, parts: &[&str], subresource: &str, custom: bool) -> Option<Filter> {
         if custom {
             return Some(Filter::exclude(if subresource == "status" {
@@ -480,7 +584,15 @@ impl Story<'_> {
             }
         }
         let key = format!("{group}/{}", crd.str_at(&["spec", "names", "kind"]));
-        self.crds.insert(key, Custom { schema, versions });
+        let plural = crd.str_at(&["spec", "names", "plural"]).to_owned();
+        self.crds.insert(
+            key,
+            Custom {
+                plural,
+                schema,
+                versions,
+            },
+        );
     }
 }
 

@@ -45,7 +45,7 @@ impl Conflicts {
         Conflicts(
             self.0
                 .into_iter()
-                .filter(|conflict| !conflict.set.difference(allowed).is_empty())
+                .filter(|conflict| !conflict.set.clone().difference(allowed).is_empty())
                 .collect(),
         )
     }

@@ -203,6 +203,11 @@ impl<'a> PathElement<'a> {
         PathElement::Key(fields.into())
     }
 
+    /// An item by its only key field.
+    pub fn one_key(field: KeyField<'a>) -> PathElement<'a> {
+        PathElement::Key(Arc::new([field]))
+    }
+
     /// The same, borrowing nothing.
     pub fn into_owned(self) -> PathElement<'static> {
         match self {
@@ -230,18 +235,24 @@ impl<'a> PathElement<'a> {
         let read = || json::from_slice(rest.as_bytes()).map_err(|e| e.message);
         Ok(Some(match text.as_bytes()[0] {
             b'f' => PathElement::field(rest),
-            b'v' => PathElement::Value(Scalar::owned(read()?)),
+            b'v' => PathElement::Value(match plain_scalar(rest) {
+                Some((value, "")) => value,
+                _ => Scalar::owned(read()?),
+            }),
             b'i' => PathElement::Index(
                 rest.parse()
                     .map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", quote(rest)))?,
             ),
-            b'k' => match read()? {
-                Value::Object(map) => PathElement::key(
-                    map.into_iter()
-                        .map(|(k, v)| (Cow::Owned(k), Scalar::owned(v)))
-                        .collect(),
-                ),
-                _ => return Err("expect { or n".into()),
+            b'k' => match plain_key(rest) {
+                Some(element) => element,
+                None => match read()? {
+                    Value::Object(map) => PathElement::key(
+                        map.into_iter()
+                            .map(|(k, v)| (Cow::Owned(k), Scalar::owned(v)))
+                            .collect(),
+                    ),
+                    _ => return Err("expect { or n".into()),
+                },
             },
             _ => return Ok(None),
         }))
@@ -273,6 +284,53 @@ impl<'a> PathElement<'a> {
             PathElement::Index(i) => format!("i:{i}"),
         }
     }
+}
+
+/// Reads a key object as the API server writes it, borrowing its texts; none for any other spelling.
+fn plain_key(text: &str) -> Option<PathElement<'_>> {
+    let mut rest = text.strip_prefix('{')?;
+    let mut first = None;
+    let mut more = Vec::new();
+    loop {
+        let (name, after) = plain_text(rest)?;
+        let (value, after) = plain_scalar(after.strip_prefix(':')?)?;
+        let field = (Cow::Borrowed(name), value);
+        match first {
+            None => first = Some(field),
+            Some(_) => more.push(field),
+        }
+        rest = match after.strip_prefix(',') {
+            Some(rest) => rest,
+            None if after == "}" => break,
+            None => return None,
+        };
+    }
+    let first = first?;
+    if more.is_empty() {
+        return Some(PathElement::one_key(first));
+    }
+    more.insert(0, first);
+    Some(PathElement::key(more))
+}
+
+/// A text without escapes, and what follows.
+fn plain_text(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix('"')?;
+    let end = rest.bytes().position(|b| b == b'"' || b == b'\\')?;
+    (rest.as_bytes()[end] == b'"').then(|| (&rest[..end], &rest[end + 1..]))
+}
+
+/// A text without escapes or a whole number, and what follows.
+fn plain_scalar(text: &str) -> Option<(Scalar<'_>, &str)> {
+    if text.starts_with('"') {
+        let (text, rest) = plain_text(text)?;
+        return Some((Scalar::Text(Cow::Borrowed(text)), rest));
+    }
+    let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+    let canonical = end == 1 || !text.starts_with('0');
+    let number = text[..end].parse().ok().filter(|_| canonical)?;
+    let rest = &text[end..];
+    (rest.is_empty() || rest.starts_with([',', '}'])).then_some((Scalar::Int(number), rest))
 }
 
 impl fmt::Display for PathElement<'_> {
@@ -311,6 +369,18 @@ mod tests {
             "i:3",
         ] {
             assert_eq!(PathElement::parse(text).unwrap().unwrap().text(), text);
+        }
+        for text in [
+            "k:{\"a\":\"\\u0041\"}",
+            "k:{\"a\" : 1.0}",
+            "v:01",
+            "v:\"a\" x",
+            "k:{}",
+            "k:{\"a\":[1]}",
+        ] {
+            let read = PathElement::parse(text);
+            let same = json::from_slice(&text.as_bytes()[2..]).is_ok();
+            assert_eq!(read.is_ok(), same, "{text}");
         }
         assert_eq!(PathElement::parse("x:odd"), Ok(None));
         assert!(PathElement::parse("f").is_err());

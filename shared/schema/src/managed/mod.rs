@@ -21,6 +21,7 @@ pub mod typed;
 mod updater;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use triptych_object::{Gvk, Status, StatusResult, Value, meta};
 
@@ -120,10 +121,6 @@ impl FieldManager<'_> {
             typed.validate(object, true).map_err(|problems| problems.to_string())?;
         }
         let changed = updater::update(self.kind, live, new, api_version, &mut managed)?;
-        let changed = match self.kind.reset(api_version) {
-            Some(filter) => filter.apply(changed),
-            None => changed,
-        };
         let changed = without_identity(changed);
         if !changed.is_empty() {
             let name = if manager.is_empty() { "unknown" } else { manager };
@@ -309,10 +306,8 @@ fn without_identity(set: FieldSet<'_>) -> FieldSet<'_> {
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
     ];
-    if set.is_empty() {
-        return set;
-    }
-    set.difference(&FieldSet::of_fields(&NOBODYS))
+    static SET: LazyLock<FieldSet<'static>> = LazyLock::new(|| FieldSet::of_fields(&NOBODYS));
+    set.difference(&SET)
 }
 
 /// Merges the oldest updaters of a version into one entry until there are no more than [`MAX_UPDATERS`].

@@ -64,7 +64,7 @@ impl ScaleFields<'_> {
                     // The field was taken over.
                     let mut stolen = FieldSet::new();
                     stolen.insert(&path);
-                    let set = entry.set.difference(&stolen);
+                    let set = entry.set.clone().difference(&stolen);
                     if !set.is_empty() {
                         out.put(Entry { set, ..entry.clone() });
                     }

@@ -160,64 +160,64 @@ impl<'a> FieldSet<'a> {
     /// Paths in both sets.
     pub fn intersection(&self, other: &FieldSet<'_>) -> FieldSet<'a> {
         let mut out = FieldSet::new();
-        self.walk_with(other, |node, other| {
-            if let Some(other) = other {
+        let mut others = other.nodes.as_slice();
+        for node in &self.nodes {
+            if let Some(other) = advance(&mut others, &node.element) {
                 let children = node.children.intersection(&other.children);
-                out.push_cloned(node, node.member && other.member, children);
+                if (node.member && other.member) || !children.is_empty() {
+                    out.push(node.element.clone(), node.member && other.member, children);
+                }
             }
-        });
+        }
         out
     }
 
     /// Paths that are not in `other`; being below one of its paths does not count.
-    pub fn difference(&self, other: &FieldSet<'_>) -> FieldSet<'a> {
-        let mut out = FieldSet::new();
-        self.walk_with(other, |node, other| match other {
-            None => out.nodes.push(node.clone()),
-            Some(other) => {
-                let children = node.children.difference(&other.children);
-                out.push_cloned(node, node.member && !other.member, children);
-            }
-        });
-        out
+    pub fn difference(self, other: &FieldSet<'_>) -> FieldSet<'a> {
+        self.without(other, |node, other| Node {
+            member: node.member && !other.member,
+            children: node.children.difference(&other.children),
+            element: node.element,
+        })
     }
 
     /// Paths that are neither in `other` nor below one of its paths.
-    pub fn recursive_difference(&self, other: &FieldSet<'_>) -> FieldSet<'a> {
-        let mut out = FieldSet::new();
-        self.walk_with(other, |node, other| match other {
-            None => out.nodes.push(node.clone()),
-            Some(other) if other.member => {}
-            Some(other) => {
-                let children = node.children.recursive_difference(&other.children);
-                out.push_cloned(node, node.member, children);
-            }
-        });
-        out
-    }
-
-    fn push_cloned(&mut self, node: &Node<'a>, member: bool, children: FieldSet<'a>) {
-        if member || !children.is_empty() {
-            self.nodes.push(Node {
-                element: node.element.clone(),
-                member,
+    pub fn recursive_difference(self, other: &FieldSet<'_>) -> FieldSet<'a> {
+        self.without(other, |node, other| {
+            let children = match other.member {
+                true => FieldSet::new(),
+                false => node.children.recursive_difference(&other.children),
+            };
+            Node {
+                member: node.member && !other.member,
                 children,
-            });
-        }
+                element: node.element,
+            }
+        })
     }
 
-    /// Visits own nodes in order, each with the other set's node of the same element.
-    fn walk_with<'b>(&self, other: &'b FieldSet<'_>, mut visit: impl FnMut(&Node<'a>, Option<&'b Node<'b>>)) {
-        let mut rest = other.nodes.as_slice();
-        for node in &self.nodes {
-            while let Some((first, more)) = rest.split_first() {
-                if first.element >= node.element {
-                    break;
-                }
-                rest = more;
-            }
-            visit(node, rest.first().filter(|other| other.element == node.element));
+    /// Changes the nodes that `other` has, too, in place; those that become empty go.
+    fn without(mut self, other: &FieldSet<'_>, change: impl Fn(Node<'a>, &Node<'_>) -> Node<'a>) -> FieldSet<'a> {
+        if other.is_empty() {
+            return self;
         }
+        let mut others = other.nodes.as_slice();
+        let mut emptied = false;
+        for node in &mut self.nodes {
+            if let Some(other) = advance(&mut others, &node.element) {
+                let taken = Node {
+                    element: node.element.clone(),
+                    member: false,
+                    children: FieldSet::new(),
+                };
+                *node = change(std::mem::replace(node, taken), other);
+                emptied |= node.is_empty();
+            }
+        }
+        if emptied {
+            self.nodes.retain(|node| !node.is_empty());
+        }
+        self
     }
 
     /// Calls `visit` with every path: those that end at a node's level before those that go on.
@@ -274,6 +274,18 @@ impl<'a> FieldSet<'a> {
     pub fn from_value(fields: &'a Value) -> Result<FieldSet<'a>, String> {
         Ok(read(fields)?.1)
     }
+}
+
+/// Moves on to `element` in a sorted slice of nodes; its node, if it is there.
+fn advance<'n, 'b>(nodes: &mut &'n [Node<'b>], element: &PathElement<'_>) -> Option<&'n Node<'b>> {
+    while let Some((first, more)) = nodes.split_first() {
+        match first.element.cmp(element) {
+            Ordering::Less => *nodes = more,
+            Ordering::Equal => return Some(first),
+            Ordering::Greater => return None,
+        }
+    }
+    None
 }
 
 /// Whether the document says that its own path is a member, and the paths below.
@@ -450,5 +462,53 @@ mod tests {
             json::to_string(&set.to_value()),
             r#"{"f:metadata":{"f:name":{}},"f:spec":{"f:x":{}}}"#
         );
+    }
+
+    /// A set of up to `size` paths of at most three steps over a small alphabet, from a seed.
+    fn random(seed: &mut u64, size: u64) -> FieldSet<'static> {
+        let mut next = |n: u64| {
+            *seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (*seed >> 33) % n
+        };
+        let mut set = FieldSet::new();
+        for _ in 0..next(size + 1) {
+            let steps = 1 + next(3);
+            let path: Vec<PathElement<'static>> = (0..steps)
+                .map(|_| match next(3) {
+                    0 => PathElement::Value(super::super::element::Scalar::Int(next(3) as i64)),
+                    1 => PathElement::one_key(("name".into(), super::super::element::Scalar::Int(next(3) as i64))),
+                    _ => PathElement::field(["a", "b", "c"][next(3) as usize]),
+                })
+                .collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    fn model(set: &FieldSet<'_>) -> std::collections::BTreeSet<String> {
+        let mut paths = std::collections::BTreeSet::new();
+        set.paths(&mut |path| {
+            paths.insert(path.iter().map(|e| e.text() + "/").collect());
+        });
+        paths
+    }
+
+    #[test]
+    fn operations_agree_with_those_on_plain_sets_of_paths() {
+        let mut seed = 1;
+        for _ in 0..2000 {
+            let (a, b) = (random(&mut seed, 8), random(&mut seed, 8));
+            let (plain_a, plain_b) = (model(&a), model(&b));
+            assert_eq!(model(&a.clone().union(b.clone())), &plain_a | &plain_b);
+            assert_eq!(model(&a.intersection(&b)), &plain_a & &plain_b);
+            assert_eq!(model(&a.clone().difference(&b)), &plain_a - &plain_b);
+            let below = |path: &String| plain_b.iter().any(|other| path.starts_with(other));
+            let rest: std::collections::BTreeSet<String> = plain_a.iter().filter(|p| !below(p)).cloned().collect();
+            assert_eq!(model(&a.clone().recursive_difference(&b)), rest);
+            let document = a.to_value();
+            assert_eq!(FieldSet::from_value(&document), Ok(a));
+        }
     }
 }

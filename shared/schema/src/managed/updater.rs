@@ -158,10 +158,10 @@ fn yield_fields<'a>(
                 });
                 continue;
             }
-            entry.set = entry.set.difference(&changed);
+            entry.set = std::mem::take(&mut entry.set).difference(&changed);
         }
         if !comparison.removed.is_empty() {
-            entry.set = entry.set.difference(&comparison.removed);
+            entry.set = std::mem::take(&mut entry.set).difference(&comparison.removed);
         }
     }
     if !conflicts.is_empty() {

@@ -251,34 +251,41 @@ impl<'s> Atom<'s> {
 impl<'s> MapAtom<'s> {
     /// The type of a declared field.
     fn field(&self, name: &str) -> Option<Typed<'s>> {
-        let typed = |at| {
+        let typed = |at, preserve| {
             Some(Typed {
                 schema: self.schema,
                 at,
-                preserve: self.preserve,
+                preserve,
             })
         };
         if self.whole {
             match name {
                 "metadata" if self.fields.is_none_or(|s| !has_object_meta(self.schema, s)) => {
                     let ty = self.schema.find(OBJECT_META)?;
-                    return typed(Place::Known {
-                        ty,
-                        topology: Topology::Unmarked,
-                        whole: false,
-                    });
+                    // A type of its own: what preserves unknown fields around it does not reach into it.
+                    return typed(
+                        Place::Known {
+                            ty,
+                            topology: Topology::Unmarked,
+                            whole: false,
+                        },
+                        false,
+                    );
                 }
-                "apiVersion" | "kind" => return typed(Place::Text),
+                "apiVersion" | "kind" => return typed(Place::Text, false),
                 _ => {}
             }
         }
         let field = self.fields?.field(name)?;
-        let topology = field.details().topology;
-        typed(Place::Known {
-            ty: self.schema.get(field.ty),
-            topology,
-            whole: false,
-        })
+        let (ty, topology) = (self.schema.get(field.ty), field.details().topology);
+        typed(
+            Place::Known {
+                ty,
+                topology,
+                whole: false,
+            },
+            self.preserve && ty.name.is_none(),
+        )
     }
 
     /// The type of a member that is no declared field; none if there may be none.
@@ -323,52 +330,66 @@ impl<'s> ListAtom<'s> {
     where
         's: 'v,
     {
-        match self.kind {
-            ListKind::Unmarked | ListKind::Atomic => Err("invalid indexing of non-associative list".into()),
-            ListKind::Set => match item {
-                Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-                Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
-                Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
-                scalar => Ok(PathElement::Value(Scalar::of(scalar))),
-            },
-            ListKind::Map(keys) => {
-                let map = match item {
-                    Value::Object(map) => map,
-                    Value::Null => return Err("associative list with keys may not have a null element".into()),
-                    _ => return Err("associative list with keys may not have non-map elements".into()),
-                };
-                let mut fields: Vec<KeyField<'v>> = Vec::with_capacity(keys.len());
-                for key in keys.iter() {
-                    let value = match map.get(key) {
-                        Some(value) => Some(Scalar::of(value)),
-                        None => self.default_key(key)?,
-                    };
-                    fields.extend(value.map(|value| (Cow::Borrowed(&**key), value)));
+        self.check(item)?;
+        let ListKind::Map(keys) = self.kind else {
+            return Ok(PathElement::Value(Scalar::of(item)));
+        };
+        let field = |key: &'s str| -> Option<KeyField<'v>> {
+            let value = item.get(key).map(Scalar::of).or_else(|| self.default_key(key))?;
+            Some((Cow::Borrowed(key), value))
+        };
+        if let [key] = &**keys
+            && let Some(field) = field(key)
+        {
+            return Ok(PathElement::one_key(field));
+        }
+        Ok(PathElement::key(keys.iter().filter_map(|key| field(key)).collect()))
+    }
+
+    /// An error if nothing tells this item from others.
+    fn check(&self, item: &Value) -> Result<(), String> {
+        match (self.kind, item) {
+            (ListKind::Unmarked | ListKind::Atomic, _) => Err("invalid indexing of non-associative list".into()),
+            (ListKind::Set, Value::Object(_)) => {
+                Err("associative list without keys has an element that's a map type".into())
+            }
+            (ListKind::Set, Value::Array(_)) => Err("not supported: associative list with lists as elements".into()),
+            (ListKind::Set, Value::Null) => {
+                Err("associative list without keys has an element that's an explicit null".into())
+            }
+            (ListKind::Set, _) => Ok(()),
+            (ListKind::Map(_), Value::Null) => Err("associative list with keys may not have a null element".into()),
+            (ListKind::Map(keys), Value::Object(map)) => {
+                if keys.iter().any(|key| map.contains_key(key)) {
+                    return Ok(());
                 }
-                if fields.is_empty() {
-                    let keys: Vec<String> = keys.iter().map(|key| triptych_object::field::quote(key)).collect();
+                if self.item.atom().as_map().is_none()
+                    && let Some(key) = keys.first()
+                {
                     return Err(format!(
-                        "associative list with keys has an element that omits all key fields [{}] (and doesn't have \
-                         default values for any key fields)",
-                        keys.join(" ")
+                        "couldn't find default value for {key}: associative list may not have non-map types"
                     ));
                 }
-                Ok(PathElement::key(fields))
+                if keys.iter().any(|key| self.default_key(key).is_some()) {
+                    return Ok(());
+                }
+                let keys: Vec<String> = keys.iter().map(|key| triptych_object::field::quote(key)).collect();
+                Err(format!(
+                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have \
+                     default values for any key fields)",
+                    keys.join(" ")
+                ))
             }
+            (ListKind::Map(_), _) => Err("associative list with keys may not have non-map elements".into()),
         }
     }
 
     /// The default that OpenAPI publishes for a key field.
-    fn default_key(&self, key: &str) -> Result<Option<Scalar<'s>>, String> {
-        let Some(map) = self.item.atom().as_map() else {
-            return Err(format!(
-                "couldn't find default value for {key}: associative list may not have non-map types"
-            ));
-        };
-        Ok(map
-            .fields
+    fn default_key(&self, key: &str) -> Option<Scalar<'s>> {
+        let map = self.item.atom().as_map()?;
+        map.fields
             .and_then(|s| s.field(key))
-            .and_then(|field| published_default(map.schema, field)))
+            .and_then(|field| published_default(map.schema, field))
     }
 }
 

@@ -110,19 +110,26 @@ enum Reconciled<'a> {
 }
 
 fn replace_nodes<'a>(set: &FieldSet<'a>, reconcile: impl Fn(&Node<'a>) -> Reconciled<'a>) -> Reconciled<'a> {
-    let changes: Vec<Reconciled<'a>> = set.nodes().iter().map(reconcile).collect();
-    if changes.iter().all(|change| matches!(change, Reconciled::Same)) {
-        return Reconciled::Same;
-    }
-    let mut out = FieldSet::new();
-    for (node, change) in set.nodes().iter().zip(changes) {
+    let mut out: Option<FieldSet<'a>> = None;
+    for (i, node) in set.nodes().iter().enumerate() {
+        let change = reconcile(node);
+        if out.is_none() && matches!(change, Reconciled::Same) {
+            continue;
+        }
+        let out = out.get_or_insert_with(|| {
+            let mut before = FieldSet::new();
+            for node in &set.nodes()[..i] {
+                before.push(node.element.clone(), node.member, node.children.clone());
+            }
+            before
+        });
         match change {
             Reconciled::Same => out.push(node.element.clone(), node.member, node.children.clone()),
             Reconciled::Whole => out.push(node.element.clone(), true, FieldSet::new()),
             Reconciled::Children(children) => out.push(node.element.clone(), node.member, children),
         }
     }
-    Reconciled::Children(out)
+    out.map_or(Reconciled::Same, Reconciled::Children)
 }
 
 fn with_named<'a>(typed: Option<Typed<'_>>, set: &FieldSet<'a>) -> FieldSet<'a> {

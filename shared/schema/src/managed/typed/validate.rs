@@ -6,7 +6,7 @@ use triptych_object::Value;
 
 use super::super::element::PathElement;
 use super::{Atom, ListAtom, MapAtom, Place, Problems, Typed, scalar_problem, wrapped};
-use crate::types::{ListKind, Shape};
+use crate::types::Shape;
 
 impl Typed<'_> {
     /// Checks a value. `duplicates`: lists whose items should differ may nevertheless have equal ones.
@@ -52,21 +52,29 @@ fn validate_list(list: &ListAtom<'_>, value: &Value, duplicates: bool) -> Result
     };
     let mut problems = Problems::default();
     let mut seen = BTreeSet::new();
+    let atomic = list.kind.is_atomic();
     for (i, item) in items.iter().enumerate() {
-        let element = match list.kind {
-            ListKind::Unmarked | ListKind::Atomic => PathElement::Index(i as i64),
-            _ => match list.element(item) {
-                Ok(element) => element,
-                Err(text) => {
-                    problems.add(Problems::of(format!("element {i}: {text}")));
-                    break;
-                }
-            },
-        };
-        if !duplicates && !list.kind.is_atomic() && !seen.insert(element.clone()) {
-            problems.add(Problems::of(format!("duplicate entries for key {element}")));
+        if !atomic && let Err(text) = list.check(item) {
+            problems.add(Problems::of(format!("element {i}: {text}")));
+            break;
         }
-        if let Err(below) = list.item.validate(item, duplicates) {
+        let element = || {
+            if atomic {
+                Ok(PathElement::Index(i as i64))
+            } else {
+                list.element(item)
+            }
+        };
+        if !duplicates
+            && !atomic
+            && let Ok(element) = element()
+            && let Some(again) = seen.replace(element)
+        {
+            problems.add(Problems::of(format!("duplicate entries for key {again}")));
+        }
+        if let Err(below) = list.item.validate(item, duplicates)
+            && let Ok(element) = element()
+        {
             problems.add_below(&element, below);
         }
     }
