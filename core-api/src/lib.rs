@@ -1,5 +1,6 @@
 //! The second tier: every built-in group but those of the aggregator and of extensions-api.
 
+pub mod context;
 pub mod core;
 pub mod kinds;
 pub mod schema;

@@ -1,0 +1,110 @@
+//! The plugins in order.
+//!
+//! Contract: all plugins mutate in order, later all validate in order; the first refusal ends it. A plugin says once which
+//! operations and resources concern it, so that a write nobody cares for prepares nothing.
+
+use futures_util::future::BoxFuture;
+use triptych_object::{GroupResource, Gvr, Status, StatusResult, Value, meta};
+use triptych_registry::Admission;
+use triptych_registry::admission::{Attributes, Operation, Warnings};
+
+/// One admission plugin.
+pub trait Plugin: Send + Sync + 'static {
+    /// Its name in flags and texts.
+    fn name(&self) -> &'static str;
+
+    /// False if it never looks at such a write.
+    fn concerns(&self, operation: Operation, resource: &Gvr) -> bool;
+
+    /// May change the object.
+    fn mutate<'a>(
+        &'a self,
+        _attributes: &'a Attributes<'a>,
+        _object: Option<&'a mut Value>,
+        _old: Option<&'a Value>,
+        _warnings: &'a mut Warnings,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// May refuse the write.
+    fn validate<'a>(
+        &'a self,
+        _attributes: &'a Attributes<'a>,
+        _object: Option<&'a Value>,
+        _old: Option<&'a Value>,
+        _warnings: &'a mut Warnings,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Plugins in kube-apiserver's order.
+#[derive(Default)]
+pub struct Chain {
+    plugins: Vec<Box<dyn Plugin>>,
+}
+
+impl Chain {
+    /// Of these, in this order.
+    pub fn new(plugins: Vec<Box<dyn Plugin>>) -> Chain {
+        Chain { plugins }
+    }
+
+    fn concerned(&self, operation: Operation, resource: &Gvr) -> impl Iterator<Item = &dyn Plugin> {
+        self.plugins
+            .iter()
+            .map(|p| &**p)
+            .filter(move |p| p.concerns(operation, resource))
+    }
+}
+
+impl Admission for Chain {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        mut object: Option<&'a mut Value>,
+        old: Option<&'a Value>,
+        warnings: &'a mut Warnings,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(async move {
+            for plugin in self.concerned(attributes.operation, attributes.resource) {
+                plugin.mutate(attributes, object.as_deref_mut(), old, warnings).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: Option<&'a Value>,
+        old: Option<&'a Value>,
+        warnings: &'a mut Warnings,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(async move {
+            for plugin in self.concerned(attributes.operation, attributes.resource) {
+                plugin.validate(attributes, object, old, warnings).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn ignores(&self, operation: Operation, resource: &Gvr) -> bool {
+        self.concerned(operation, resource).next().is_none()
+    }
+}
+
+/// A plugin's refusal (`admission.NewForbidden`): 403 about the object, by its name or what its name begins with.
+pub fn forbidden(attributes: &Attributes<'_>, object: Option<&Value>, why: impl std::fmt::Display) -> Box<Status> {
+    let name = match (attributes.name, object) {
+        ("", Some(object)) if !meta::name(object).is_empty() => meta::name(object),
+        ("", Some(object)) => meta::text(object, "generateName"),
+        (name, _) => name,
+    };
+    let resource = GroupResource::new(
+        attributes.resource.group.as_str(),
+        attributes.resource.resource.as_str(),
+    );
+    Status::forbidden(&resource, name, why)
+}
