@@ -2,10 +2,13 @@
 
 pub use triptych_registry::kinds::Kinds;
 
-/// Registers them, group by group.
-pub fn all() -> Kinds {
+use crate::rbac::EscalationGuard;
+
+/// Registers them, group by group. Writes of RBAC's kinds pass `escalation`.
+pub fn all(escalation: &EscalationGuard) -> Kinds {
     let mut kinds = Kinds::new();
     crate::core::register(&mut kinds);
+    crate::rbac::register(&mut kinds, escalation);
     kinds
 }
 
@@ -16,6 +19,6 @@ mod tests {
     #[test]
     fn whatever_is_registered_is_in_the_schema_texts() {
         let table = crate::schema::load().unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(all().unknown(&table), Vec::<String>::new());
+        assert_eq!(all(&EscalationGuard::default()).unknown(&table), Vec::<String>::new());
     }
 }

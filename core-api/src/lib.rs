@@ -3,5 +3,6 @@
 pub mod context;
 pub mod core;
 pub mod kinds;
+pub mod rbac;
 pub mod schema;
 pub mod validation;

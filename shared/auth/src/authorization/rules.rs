@@ -133,6 +133,31 @@ enum Permission<'a> {
     },
 }
 
+impl Permission<'_> {
+    /// The rule that gives just this.
+    fn rule(self) -> PolicyRule {
+        match self {
+            Permission::Url { url, verb } => PolicyRule {
+                verbs: vec![verb.to_owned()],
+                non_resource_urls: vec![url.to_owned()],
+                ..PolicyRule::default()
+            },
+            Permission::Resource {
+                group,
+                resource,
+                verb,
+                name,
+            } => PolicyRule {
+                verbs: vec![verb.to_owned()],
+                api_groups: vec![group.to_owned()],
+                resources: vec![resource.to_owned()],
+                resource_names: name.cloned().into_iter().collect(),
+                ..PolicyRule::default()
+            },
+        }
+    }
+}
+
 /// Rules that name more permissions than can be checked one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
@@ -140,47 +165,48 @@ pub struct TooMany;
 /// So many comparisons of a permission with a held rule are made for one question.
 const MAX_COMPARISONS: usize = 20_000_000;
 /// So many permissions are looked at for one question.
-const MAX_PERMISSIONS: usize = 1_000_000;
+const MAX_PERMISSIONS: usize = 200_000;
 
 /// What of `wanted` is not held by anybody who has `held`: compacted, one rule for each resource. Empty if all is.
 pub fn missing(held: &[PolicyRule], wanted: &[PolicyRule]) -> Result<Vec<PolicyRule>, TooMany> {
-    let budget = MAX_PERMISSIONS.min(MAX_COMPARISONS / held.len().max(1));
-    let mut left = budget;
-    let mut missing: Vec<PolicyRule> = Vec::new();
+    let mut compact: Vec<PolicyRule> = Vec::new();
     let mut places = std::collections::HashMap::new();
+    for rule in single_missing(held, wanted)? {
+        if rule.resources.is_empty() {
+            compact.push(rule);
+            continue;
+        }
+        let key = (
+            rule.api_groups.clone(),
+            rule.resources.clone(),
+            rule.resource_names.clone(),
+        );
+        match places.get(&key) {
+            Some(&place) => {
+                let there: &mut PolicyRule = &mut compact[place];
+                there.verbs.extend(rule.verbs);
+            }
+            None => {
+                places.insert(key, compact.len());
+                compact.push(rule);
+            }
+        }
+    }
+    Ok(compact)
+}
+
+/// What of `wanted` is not held by anybody who has `held`: a rule for each permission. Empty if all is.
+pub fn single_missing(held: &[PolicyRule], wanted: &[PolicyRule]) -> Result<Vec<PolicyRule>, TooMany> {
+    let mut left = MAX_PERMISSIONS.min(MAX_COMPARISONS / held.len().max(1));
+    let mut missing = Vec::new();
     for rule in wanted {
         let flow = rule.each_permission(&mut |permission| {
             if left == 0 {
                 return ControlFlow::Break(());
             }
             left -= 1;
-            if held.iter().any(|h| h.gives(permission)) {
-                return ControlFlow::Continue(());
-            }
-            match permission {
-                Permission::Url { url, verb } => missing.push(PolicyRule {
-                    verbs: vec![verb.to_owned()],
-                    non_resource_urls: vec![url.to_owned()],
-                    ..PolicyRule::default()
-                }),
-                Permission::Resource {
-                    group,
-                    resource,
-                    verb,
-                    name,
-                } => {
-                    let key = (group.to_owned(), resource.to_owned(), name.cloned());
-                    let place = *places.entry(key).or_insert_with(|| {
-                        missing.push(PolicyRule {
-                            api_groups: vec![group.to_owned()],
-                            resources: vec![resource.to_owned()],
-                            resource_names: name.cloned().into_iter().collect(),
-                            ..PolicyRule::default()
-                        });
-                        missing.len() - 1
-                    });
-                    missing[place].verbs.push(verb.to_owned());
-                }
+            if !held.iter().any(|h| h.gives(permission)) {
+                missing.push(permission.rule());
             }
             ControlFlow::Continue(())
         });

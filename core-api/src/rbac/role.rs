@@ -1,0 +1,161 @@
+//! Role and ClusterRole.
+
+use futures_util::future::{BoxFuture, FutureExt};
+use jiff::Timestamp;
+use triptych_object::field::ErrorList;
+use triptych_object::{StatusResult, Value, meta};
+use triptych_registry::strategy::{Context, Strategy};
+
+use super::guard::EscalationGuard;
+use crate::validation::{Cursor, check};
+
+/// The strategy of `roles`.
+pub struct Roles(pub EscalationGuard);
+
+/// The strategy of `clusterroles`.
+pub struct ClusterRoles(pub EscalationGuard);
+
+impl Strategy for Roles {
+    fn begin<'a>(
+        &'a self,
+        cx: &'a Context,
+        new: &'a mut Value,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        self.0.check("roles", cx, new, old).boxed()
+    }
+
+    fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
+        check(new, errors, |role| policy_rules(role, true));
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
+        self.validate_create(cx, new, errors);
+    }
+
+    fn cells(&self, object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
+        Some(cells(object))
+    }
+}
+
+impl Strategy for ClusterRoles {
+    fn begin<'a>(
+        &'a self,
+        cx: &'a Context,
+        new: &'a mut Value,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        self.0.check("clusterroles", cx, new, old).boxed()
+    }
+
+    fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
+        check(new, errors, cluster_role);
+    }
+
+    fn validate_update(&self, cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
+        self.validate_create(cx, new, errors);
+    }
+
+    fn cells(&self, object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
+        Some(cells(object))
+    }
+}
+
+fn cells(object: &Value) -> Vec<Value> {
+    vec![
+        meta::name(object).into(),
+        meta::text(object, "creationTimestamp").into(),
+    ]
+}
+
+fn cluster_role(role: Cursor<'_>) {
+    policy_rules(role, false);
+    if let Some(aggregation) = role.given("aggregationRule") {
+        let list = aggregation.field("clusterRoleSelectors");
+        if list.is_empty() {
+            list.required("at least one clusterRoleSelector required if aggregationRule is non-nil");
+        }
+    }
+}
+
+fn policy_rules(role: Cursor<'_>, namespaced: bool) {
+    for rule in role.field("rules").items() {
+        policy_rule(rule, namespaced);
+    }
+}
+
+fn policy_rule(rule: Cursor<'_>, namespaced: bool) {
+    let [verbs, groups, resources, names, urls] =
+        ["verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"].map(|m| rule.field(m));
+    if verbs.is_empty() {
+        verbs.required("verbs must contain at least one value");
+    }
+    if !urls.is_empty() {
+        if namespaced {
+            urls.invalid(urls.shown(), "namespaced rules cannot apply to non-resource URLs");
+        }
+        if !groups.is_empty() || !resources.is_empty() || !names.is_empty() {
+            urls.invalid(
+                urls.shown(),
+                "rules cannot apply to both regular resources and non-resource URLs",
+            );
+        }
+        return;
+    }
+    if groups.is_empty() {
+        groups.required("resource rules must supply at least one api group");
+    }
+    if resources.is_empty() {
+        resources.required("resource rules must supply at least one resource");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use triptych_object::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_names_verbs_and_what_they_apply_to() {
+        for (rule, namespaced, want) in [
+            (r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}"#, true, ""),
+            (r#"{"verbs":["get"],"nonResourceURLs":["/x"]}"#, false, ""),
+            (
+                r#"{"verbs":["get"]}"#,
+                true,
+                "[rules[0].apiGroups: Required value: resource rules must supply at least one api group, rules[0].resources: Required value: resource rules must supply at least one resource]",
+            ),
+            (
+                r#"{"apiGroups":[""],"resources":["pods"]}"#,
+                true,
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+            ),
+            (
+                r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"],"nonResourceURLs":["/x"]}"#,
+                true,
+                r#"[rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs, rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs]"#,
+            ),
+        ] {
+            let kind = if namespaced { "Role" } else { "ClusterRole" };
+            let text = format!(r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"{kind}","rules":[{rule}]}}"#);
+            let object = json::from_slice(text.as_bytes()).unwrap();
+            let mut errors = ErrorList::new();
+            check(&object, &mut errors, |role| policy_rules(role, namespaced));
+            assert_eq!(errors.aggregate(), want, "{rule}");
+        }
+    }
+
+    #[test]
+    fn an_aggregation_rule_selects_something() {
+        let text = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","aggregationRule":{}}"#;
+        let object = json::from_slice(text.as_bytes()).unwrap();
+        let mut errors = ErrorList::new();
+        check(&object, &mut errors, cluster_role);
+        assert_eq!(
+            errors.aggregate(),
+            "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
+        );
+    }
+}
