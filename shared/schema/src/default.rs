@@ -63,22 +63,45 @@ mod tests {
     use crate::types::{FieldDetails, Struct, Type};
 
     fn field(name: &'static str, ty: TypeId, pointer: bool, default: Option<Value>) -> Field {
-        let details = default.map(|d| Box::new(FieldDetails { default: Some(d), ..FieldDetails::default() }));
-        Field { pointer, details, ..Field::plain(name.into(), ty) }
+        let details = default.map(|d| {
+            Box::new(FieldDetails {
+                default: Some(d),
+                ..FieldDetails::default()
+            })
+        });
+        Field {
+            pointer,
+            details,
+            ..Field::plain(name.into(), ty)
+        }
     }
 
     #[test]
     fn zero_is_absent_unless_the_field_is_a_pointer() {
         let mut schema = Schema::new();
-        let int = schema.push(Type::of(Shape::Int { bits: 32, unsigned: false }));
-        let fields = vec![field("a", int, false, Some(Value::Int(7))), field("b", int, true, Some(Value::Int(8)))];
+        let int = schema.push(Type::of(Shape::Int {
+            bits: 32,
+            unsigned: false,
+        }));
+        let fields = vec![
+            field("a", int, false, Some(Value::Int(7))),
+            field("b", int, true, Some(Value::Int(8))),
+        ];
         let inner = schema.push(Type::of(Shape::Struct(Struct::new(fields))));
-        let outer = schema.push(Type::of(Shape::Struct(Struct::new(vec![field("spec", inner, false, None)]))));
+        let outer = schema.push(Type::of(Shape::Struct(Struct::new(vec![field(
+            "spec", inner, false, None,
+        )]))));
         let mut value = Value::from([("spec", Value::from([("a", Value::Int(0)), ("b", Value::Int(0))]))]);
         apply(&schema, outer, &mut value, &|_| true);
-        assert_eq!(value, Value::from([("spec", Value::from([("a", Value::Int(7)), ("b", Value::Int(0))]))]));
+        assert_eq!(
+            value,
+            Value::from([("spec", Value::from([("a", Value::Int(7)), ("b", Value::Int(0))]))])
+        );
         let mut nothing = Value::object();
         apply(&schema, outer, &mut nothing, &|_| true);
-        assert_eq!(nothing, Value::from([("spec", Value::from([("a", Value::Int(7)), ("b", Value::Int(8))]))]));
+        assert_eq!(
+            nothing,
+            Value::from([("spec", Value::from([("a", Value::Int(7)), ("b", Value::Int(8))]))])
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! `metadata.managedFields`: reading it into sets and writing it back in Kubernetes' order.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use triptych_object::value::Object;
 use triptych_object::{Value, json, time};
@@ -8,7 +9,7 @@ use triptych_object::{Value, json, time};
 use super::set::FieldSet;
 
 /// How an entry came to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By server-side apply.
     Apply,
@@ -26,7 +27,7 @@ impl Operation {
 }
 
 /// Who owns fields. Appliers are told apart without their API version, so that each has one entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Manager<'a> {
     /// Its name.
     pub name: Cow<'a, str>,
@@ -136,14 +137,27 @@ impl<'a> Managed<'a> {
                 entry.str_at(&["subresource"]),
             );
             let time = entry.get("time").and_then(Value::as_str).map(Cow::Borrowed);
-            managed.put(Entry {
+            managed.entries.push(Entry {
                 manager,
                 api_version: Cow::Borrowed(api_version),
                 set,
                 time,
             });
         }
+        managed.keep_last();
         Ok(managed)
+    }
+
+    /// Of entries with the same manager only the last counts.
+    fn keep_last(&mut self) {
+        let mut seen = HashSet::with_capacity(self.entries.len());
+        let mut last: Vec<bool> = self
+            .entries
+            .iter()
+            .rev()
+            .map(|entry| seen.insert(&entry.manager))
+            .collect();
+        self.entries.retain(|_| last.pop().unwrap_or(true));
     }
 
     /// Whether nobody owns anything.
@@ -281,6 +295,28 @@ mod tests {
         ] {
             assert_eq!(check(list(text).as_array().unwrap()).unwrap_err(), want);
         }
+    }
+
+    #[test]
+    fn of_a_managers_entries_the_last_counts() {
+        let entry = |field: &str| {
+            format!(
+                r#"{{"manager":"a","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"f:{field}":{{}}}}}}"#
+            )
+        };
+        let v = list(&format!(
+            "[{},{},{}]",
+            entry("x"),
+            entry("y").replace("\"a\"", "\"b\""),
+            entry("z")
+        ));
+        let managed = Managed::decode(v.as_array().unwrap()).unwrap();
+        let sets: Vec<_> = managed
+            .entries
+            .iter()
+            .map(|e| json::to_string(&e.set.to_value()))
+            .collect();
+        assert_eq!(sets, [r#"{"f:y":{}}"#, r#"{"f:z":{}}"#]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Scale, and the other way round.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use triptych_object::Value;
 
@@ -35,7 +36,7 @@ impl ScaleFields<'_> {
             };
             if entry.set.has(&path) {
                 let set = FieldSet::of_fields(&[SCALE_REPLICAS]);
-                out.put(Entry {
+                out.entries.push(Entry {
                     set,
                     api_version: Cow::Borrowed(SCALE_VERSION),
                     ..entry
@@ -48,17 +49,21 @@ impl ScaleFields<'_> {
     /// The `managedFields` of the object, from its own before the write and those of the Scale after it.
     pub fn to_parent(&self, parent: &[Value], scale: &[Value]) -> Result<Option<Value>, String> {
         let parent = Managed::decode(parent)?;
-        let mut scale = Managed::decode(scale)?;
+        let mut scale: HashMap<_, _> = Managed::decode(scale)?
+            .entries
+            .into_iter()
+            .map(|entry| (entry.manager.clone(), entry))
+            .collect();
         let mut out = Managed::default();
         for entry in &parent.entries {
             let Some(path) = self.path(&entry.api_version) else {
                 continue;
             };
             match path.filter(|path| entry.set.has(path)) {
-                None => out.put(entry.clone()),
+                None => out.entries.push(entry.clone()),
                 Some(path) => {
-                    if scale.take(&entry.manager).is_some() {
-                        out.put(entry.clone());
+                    if scale.remove(&entry.manager).is_some() {
+                        out.entries.push(entry.clone());
                         continue;
                     }
                     // The field was taken over.
@@ -66,7 +71,7 @@ impl ScaleFields<'_> {
                     stolen.insert(&path);
                     let set = entry.set.clone().difference(&stolen);
                     if !set.is_empty() {
-                        out.put(Entry { set, ..entry.clone() });
+                        out.entries.push(Entry { set, ..entry.clone() });
                     }
                 }
             }
@@ -74,7 +79,7 @@ impl ScaleFields<'_> {
         let Some(Some(path)) = self.path(self.api_version) else {
             return Ok(out.encode());
         };
-        for entry in scale.entries {
+        for entry in scale.into_values() {
             let replicas: Vec<_> = SCALE_REPLICAS.iter().map(|name| PathElement::field(name)).collect();
             if !entry.set.has(&replicas) {
                 continue;
@@ -83,7 +88,7 @@ impl ScaleFields<'_> {
             set.insert(&path);
             // Kubernetes looks the time up among the object's entries before the write.
             let time = parent.get(&entry.manager).and_then(|known| known.time.clone());
-            out.put(Entry {
+            out.entries.push(Entry {
                 set,
                 api_version: Cow::Borrowed(self.api_version),
                 time,
@@ -91,5 +96,93 @@ impl ScaleFields<'_> {
             });
         }
         Ok(out.encode())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+    use triptych_object::json;
+
+    const FIELDS: ScaleFields<'static> = ScaleFields {
+        paths: &[("apps/v1", Some(&["spec", "replicas"])), ("old/v1", None)],
+        api_version: "apps/v1",
+    };
+
+    fn entry(manager: &str, operation: &str, version: &str, subresource: &str, fields: &str) -> String {
+        let subresource = match subresource {
+            "" => String::new(),
+            sub => format!(r#","subresource":"{sub}""#),
+        };
+        format!(
+            r#"{{"manager":"{manager}","operation":"{operation}","apiVersion":"{version}","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{fields}{subresource}}}"#
+        )
+    }
+
+    fn list(entries: &[String]) -> Vec<Value> {
+        let text = format!("[{}]", entries.join(","));
+        json::from_slice(text.as_bytes()).unwrap().as_array().unwrap().to_vec()
+    }
+
+    fn text(list: Option<Value>) -> String {
+        json::to_string(&list.unwrap_or_default())
+    }
+
+    #[test]
+    fn owners_of_replicas_own_the_replicas_of_the_scale() {
+        let parent = list(&[
+            entry(
+                "one",
+                "Apply",
+                "apps/v1",
+                "",
+                r#"{"f:spec":{"f:paused":{},"f:replicas":{}}}"#,
+            ),
+            entry("two", "Update", "apps/v1", "", r#"{"f:spec":{"f:paused":{}}}"#),
+            entry("gone", "Update", "apps/v0", "", r#"{"f:spec":{"f:replicas":{}}}"#),
+        ]);
+        let want = entry("one", "Apply", "autoscaling/v1", "", r#"{"f:spec":{"f:replicas":{}}}"#);
+        assert_eq!(text(FIELDS.to_scale(&parent).unwrap()), format!("[{want}]"));
+    }
+
+    #[test]
+    fn who_takes_the_scales_replicas_takes_those_of_the_object() {
+        let parent = list(&[
+            entry(
+                "one",
+                "Apply",
+                "apps/v1",
+                "",
+                r#"{"f:spec":{"f:paused":{},"f:replicas":{}}}"#,
+            ),
+            entry("old", "Update", "old/v1", "", r#"{"f:spec":{"f:x":{}}}"#),
+        ]);
+        let scale = list(&[entry(
+            "hpa",
+            "Update",
+            "autoscaling/v1",
+            "scale",
+            r#"{"f:spec":{"f:replicas":{}}}"#,
+        )]);
+        let hpa = entry("hpa", "Update", "apps/v1", "scale", r#"{"f:spec":{"f:replicas":{}}}"#);
+        let want = [
+            entry("one", "Apply", "apps/v1", "", r#"{"f:spec":{"f:paused":{}}}"#),
+            hpa.replace(r#""time":"2026-01-01T00:00:00Z","#, ""),
+            entry("old", "Update", "old/v1", "", r#"{"f:spec":{"f:x":{}}}"#),
+        ];
+        assert_eq!(
+            text(FIELDS.to_parent(&parent, &scale).unwrap()),
+            format!("[{}]", want.join(","))
+        );
+        let kept = list(&[entry(
+            "one",
+            "Apply",
+            "autoscaling/v1",
+            "",
+            r#"{"f:spec":{"f:replicas":{}}}"#,
+        )]);
+        let unchanged = FIELDS.to_parent(&parent, &kept).unwrap();
+        assert_eq!(unchanged.unwrap().as_array().unwrap().to_vec(), parent);
     }
 }

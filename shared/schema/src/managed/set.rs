@@ -157,6 +157,22 @@ impl<'a> FieldSet<'a> {
         FieldSet { nodes }
     }
 
+    /// Paths in any of the sets, which are united in pairs so that many sets cost little more than their size.
+    pub fn union_all(mut sets: Vec<FieldSet<'a>>) -> FieldSet<'a> {
+        while sets.len() > 1 {
+            let mut halved = Vec::with_capacity(sets.len().div_ceil(2));
+            let mut rest = sets.into_iter();
+            while let Some(one) = rest.next() {
+                halved.push(match rest.next() {
+                    Some(other) => one.union(other),
+                    None => one,
+                });
+            }
+            sets = halved;
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Paths in both sets.
     pub fn intersection(&self, other: &FieldSet<'_>) -> FieldSet<'a> {
         let mut out = FieldSet::new();

@@ -594,3 +594,25 @@ fn new_timestamps_alone_are_no_change() {
     keep_old_times(&old, &mut new);
     assert_eq!(entries::list_of(&new)[0].str_at(&["time"]), LATER);
 }
+
+#[test]
+fn the_deepest_document_fits_a_worker_threads_stack() {
+    let depth = json::MAX_DEPTH - 10;
+    let deep = move |leaf: &str| format!("{}{leaf}{}", r#"{"k":"#.repeat(depth), "}".repeat(depth));
+    let run = move || {
+        let mut store = Store::new();
+        let spec = |leaf: &str| format!(r#"{{"free":{}}}"#, deep(leaf));
+        store.put("put", widget(&spec("1")), NOW);
+        store.apply("one", &spec("1"), false, NOW).unwrap();
+        assert!(store.apply("one", &spec("2"), false, LATER).is_err());
+        store.apply("one", &spec("2"), true, LATER).unwrap();
+        store.apply("one", r#"{"text":"a"}"#, true, LATER).unwrap();
+    };
+    let stack = if cfg!(debug_assertions) { 16 } else { 2 } * 1024 * 1024;
+    std::thread::Builder::new()
+        .stack_size(stack)
+        .spawn(run)
+        .unwrap()
+        .join()
+        .unwrap();
+}

@@ -283,15 +283,14 @@ fn add_back_owned(
     version: &str,
     managed: &Managed<'_>,
 ) -> Result<Value, String> {
-    let mut owned: BTreeMap<&str, FieldSet<'_>> = BTreeMap::new();
+    let mut owned: BTreeMap<&str, Vec<FieldSet<'_>>> = BTreeMap::new();
     for entry in &managed.entries {
-        let set = owned.entry(&entry.api_version).or_default();
-        *set = std::mem::take(set).union(entry.set.clone());
+        owned.entry(&entry.api_version).or_default().push(entry.set.clone());
     }
     let mut order: Vec<&str> = owned.keys().copied().collect();
     order.sort_by_key(|v| *v != version);
     for version in order {
-        let Some(set) = owned.get(version) else { continue };
+        let set = FieldSet::union_all(owned.remove(version).unwrap_or_default());
         let convert = |object: &Value, which: &str| match in_version(kind, object, version) {
             Ok(versioned) => Ok(Some(versioned.value.into_owned())),
             Err(NoVersion::Unknown) => Ok(None),
@@ -309,7 +308,7 @@ fn add_back_owned(
         let there = typed.with_named_fields(&typed.field_set(&all));
         let stay = typed
             .with_named_fields(&typed.field_set(&kept))
-            .union(typed.with_named_fields(set));
+            .union(typed.with_named_fields(&set));
         pruned = typed.without(&all, &there.difference(&stay));
     }
     Ok(pruned)
