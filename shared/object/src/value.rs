@@ -214,6 +214,9 @@ impl<const N: usize> From<[(&str, Value); N]> for Value {
 /// Above this many members an object keeps an index from key to position.
 const INDEXED_FROM: usize = 16;
 
+/// Up to this many members an object keeps their order when one is removed.
+pub const ORDERED_UP_TO: usize = 1024;
+
 /// A map that keeps document order.
 #[derive(Clone, Default)]
 pub struct Object {
@@ -319,11 +322,27 @@ impl Object {
         &mut self.entries[at].1
     }
 
-    /// Removes `key`, keeping the order of the others.
+    /// Removes `key`, keeping the order of the others; of more than [`ORDERED_UP_TO`] members the last one takes its
+    /// place, so that taking apart a large object is not quadratic.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key)?;
+        let Some(index) = &mut self.index else {
+            return Some(self.entries.remove(at).1);
+        };
+        index.remove(key);
+        if self.entries.len() > ORDERED_UP_TO {
+            let (_, value) = self.entries.swap_remove(at);
+            if let Some((moved, _)) = self.entries.get(at) {
+                index.insert(moved.clone(), at);
+            }
+            return Some(value);
+        }
         let (_, value) = self.entries.remove(at);
-        self.reindex();
+        if self.entries.len() > INDEXED_FROM {
+            index.values_mut().filter(|i| **i > at).for_each(|i| *i -= 1);
+        } else {
+            self.index = None;
+        }
         Some(value)
     }
 
@@ -411,6 +430,19 @@ mod tests {
         assert_eq!(map.get("k50"), None);
         assert_eq!(map.keys().nth(3), Some("k3"));
         assert_eq!(map.keys().nth(50), Some("k51"));
+    }
+
+    #[test]
+    fn an_object_of_any_size_can_be_taken_apart() {
+        for size in [10, INDEXED_FROM + 3, ORDERED_UP_TO + 3] {
+            let mut map: Object = (0..size).map(|i| (format!("k{i}"), Value::Int(i as i64))).collect();
+            for i in (0..size).map(|i| (i * 7 + 3) % size) {
+                let removed = map.remove(&format!("k{i}"));
+                assert!(removed.is_none_or(|v| v == Value::Int(i as i64)));
+                assert!(map.iter().all(|(key, value)| map.get(key) == Some(value)));
+            }
+            assert_eq!(map.len(), map.keys().count());
+        }
     }
 
     #[test]

@@ -15,6 +15,38 @@ pub const MAX_OPERATIONS: usize = 10_000;
 /// All copies of one patch together may add no more bytes of JSON.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
+/// All operations of one patch together may shift no more list items.
+const MAX_SHIFTED_ITEMS: usize = 100_000_000;
+
+/// What one patch has cost so far.
+#[derive(Default)]
+struct Cost {
+    copied_bytes: usize,
+    shifted_items: usize,
+}
+
+impl Cost {
+    fn copy(&mut self, value: &Value) -> Outcome<()> {
+        if !value.is_null() {
+            self.copied_bytes += json::to_vec(value).len();
+        }
+        if self.copied_bytes > MAX_COPIED_BYTES {
+            Err(Mismatch)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn shift(&mut self, items: usize) -> Outcome<()> {
+        self.shifted_items += items;
+        if self.shifted_items > MAX_SHIFTED_ITEMS {
+            Err(Mismatch)
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// A decoded JSON patch.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
@@ -73,9 +105,9 @@ impl JsonPatch {
 
     /// Changes `document`; on failure (422) it is left half-changed.
     pub fn apply(&self, document: &mut Value) -> StatusResult<()> {
-        let mut copied = 0;
+        let mut cost = Cost::default();
         for operation in &self.operations {
-            apply_one(document, operation, &mut copied).map_err(|Mismatch| rejected())?;
+            apply_one(document, operation, &mut cost).map_err(|Mismatch| rejected())?;
         }
         Ok(())
     }
@@ -98,12 +130,12 @@ fn check_members(index: usize, members: &Object, findings: &mut Vec<String>) -> 
     Ok(())
 }
 
-fn apply_one(document: &mut Value, operation: &Value, copied: &mut usize) -> Outcome<()> {
+fn apply_one(document: &mut Value, operation: &Value, cost: &mut Cost) -> Outcome<()> {
     let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Mismatch);
     let value = || operation.get("value").cloned().unwrap_or_default();
     match text("op")? {
-        "add" => Place::find(document, text("path")?)?.add(value()),
-        "remove" => Place::find(document, text("path")?)?.remove().map(drop),
+        "add" => Place::find(document, text("path")?)?.add(value(), cost),
+        "remove" => Place::find(document, text("path")?)?.remove(cost).map(drop),
         "replace" => match text("path")? {
             "" => match value() {
                 whole @ (Value::Object(_) | Value::Array(_)) => {
@@ -115,8 +147,8 @@ fn apply_one(document: &mut Value, operation: &Value, copied: &mut usize) -> Out
             path => Place::find(document, path)?.replace(value()),
         },
         "move" => {
-            let moved = Place::find(document, text("from")?)?.remove()?;
-            Place::find(document, text("path")?)?.add(moved)
+            let moved = Place::find(document, text("from")?)?.remove(cost)?;
+            Place::find(document, text("path")?)?.add(moved, cost)
         }
         "copy" => {
             let source = Place::find(document, text("from")?)?
@@ -124,13 +156,8 @@ fn apply_one(document: &mut Value, operation: &Value, copied: &mut usize) -> Out
                 .cloned()
                 .unwrap_or_default();
             let target = Place::find(document, text("path")?)?;
-            if !source.is_null() {
-                *copied += json::to_vec(&source).len();
-            }
-            if *copied > MAX_COPIED_BYTES {
-                return Err(Mismatch);
-            }
-            target.add(source)
+            cost.copy(&source)?;
+            target.add(source, cost)
         }
         "test" => {
             let path = text("path")?;
@@ -188,7 +215,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn add(self, value: Value) -> Outcome<()> {
+    fn add(self, value: Value, cost: &mut Cost) -> Outcome<()> {
         match self {
             Place::Member(map, key) => {
                 map.insert(key, value);
@@ -196,6 +223,7 @@ impl<'a> Place<'a> {
             Place::Item(items, key) if key == "-" => items.push(value),
             Place::Item(items, key) => {
                 let at = index(&key, items.len() + 1)?;
+                cost.shift(items.len() - at)?;
                 items.insert(at, value);
             }
         }
@@ -215,11 +243,12 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    fn remove(self) -> Outcome<Value> {
+    fn remove(self, cost: &mut Cost) -> Outcome<Value> {
         match self {
             Place::Member(map, key) => map.remove(&key).ok_or(Mismatch),
             Place::Item(items, key) => {
                 let at = index(&key, items.len())?;
+                cost.shift(items.len() - at)?;
                 Ok(items.remove(at))
             }
         }
@@ -355,6 +384,14 @@ mod tests {
         };
         assert!(run(&doc, &copies(2)).is_some());
         assert!(run(&doc, &copies(3)).is_none());
+    }
+
+    #[test]
+    fn shifting_large_lists_is_bounded() {
+        let doc = format!(r#"{{"l":[{}0]}}"#, "0,".repeat(20_000));
+        let removals = |n: usize| format!("[{}]", vec![r#"{"op":"remove","path":"/l/0"}"#; n].join(","));
+        assert!(run(&doc, &removals(1_000)).is_some());
+        assert!(run(&doc, &removals(9_000)).is_none());
     }
 
     #[test]
