@@ -27,6 +27,8 @@ use writer::{Command, Writer};
 const PAGE_CACHE: usize = 4 << 20;
 /// Writes that may wait for the writer; more wait for a permit.
 const WAITING_WRITES: usize = 1024;
+/// Reads at a time: caches that fill together shall not each get a thread.
+const READS: usize = 4;
 const FILE: &str = "store.redb";
 
 /// How to open an embedded store.
@@ -46,7 +48,7 @@ impl Default for EmbeddedOptions {
 
 /// A store in a file of this machine. Dropping it waits for the writes it accepted.
 pub struct Embedded {
-    db: Arc<Database>,
+    reads: Reads,
     fanout: Arc<Fanout>,
     commands: Option<mpsc::Sender<Command>>,
     permits: Arc<Semaphore>,
@@ -77,8 +79,12 @@ impl Embedded {
         let thread = std::thread::Builder::new().name("store-writer".into());
         let writer = thread.spawn(move || writer.run()).map_err(unusable)?;
         let permits = Arc::new(Semaphore::new(WAITING_WRITES));
-        Ok(Self {
+        let reads = Reads {
             db,
+            permits: Arc::new(Semaphore::new(READS)),
+        };
+        Ok(Self {
+            reads,
             fanout,
             commands: Some(commands),
             permits,
@@ -138,20 +144,32 @@ fn prepare(db: &Database) -> Result<Revision, Error> {
     Ok(FIRST_REVISION)
 }
 
-/// Runs a read where it may block.
-async fn read<T: Send + 'static>(
-    db: &Arc<Database>,
-    query: impl FnOnce(&ReadTransaction) -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let db = db.clone();
-    let task = tokio::task::spawn_blocking(move || query(&db.begin_read().map_err(failed)?));
-    task.await.map_err(|_| Error::Closed)?
+/// Runs reads where they may block.
+#[derive(Clone)]
+struct Reads {
+    db: Arc<Database>,
+    permits: Arc<Semaphore>,
+}
+
+impl Reads {
+    async fn run<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&ReadTransaction) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
+        let db = self.db.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            query(&db.begin_read().map_err(failed)?)
+        });
+        task.await.map_err(|_| Error::Closed)?
+    }
 }
 
 impl Store for Embedded {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<(Option<Entry>, Revision), Error>> {
         let key = key.to_owned();
-        Box::pin(read(&self.db, move |read| tables::get(read, &key)))
+        Box::pin(self.reads.run(move |read| tables::get(read, &key)))
     }
 
     fn range<'a>(&'a self, range: Range<'a>) -> BoxFuture<'a, Result<Page, Error>> {
@@ -168,7 +186,7 @@ impl Store for Embedded {
                 },
             )
         };
-        Box::pin(read(&self.db, query))
+        Box::pin(self.reads.run(query))
     }
 
     fn write<'a>(&'a self, write: Write<'a>) -> BoxFuture<'a, Result<Revision, WriteError>> {
@@ -197,10 +215,14 @@ impl Store for Embedded {
 
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<Watch, Error>> {
         let (control, published) = self.fanout.subscribe(prefix);
-        let db = self.db.clone();
+        let reads = self.reads.clone();
         let history = move |prefix: Arc<str>, after, until| {
-            let db = db.clone();
-            async move { read(&db, move |read| tables::history(read, &prefix, after, until)).await }
+            let reads = reads.clone();
+            async move {
+                reads
+                    .run(move |read| tables::history(read, &prefix, after, until))
+                    .await
+            }
         };
         let batches = fanout::stream(control.clone(), after, published, history).boxed();
         Box::pin(async move { Ok(Watch { batches, control }) })

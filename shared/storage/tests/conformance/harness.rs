@@ -13,12 +13,15 @@ use triptych_storage::{
 
 pub struct Backend {
     pub store: Arc<dyn Store>,
-    _folder: tempfile::TempDir,
-    _server: Option<EtcdServer>,
+    /// Removed with the backend.
+    #[allow(dead_code)]
+    folder: tempfile::TempDir,
+    server: Option<EtcdServer>,
 }
 
 /// An etcd of one member, killed when dropped.
 pub struct EtcdServer {
+    command: Command,
     process: Child,
     pub url: String,
 }
@@ -34,17 +37,17 @@ impl EtcdServer {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             format!("http://{}", free.local_addr().unwrap())
         });
-        let process = Command::new(binary.trim())
+        let mut command = Command::new(binary.trim());
+        command
             .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
             .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
             .args(["--initial-cluster", &format!("default={peers}"), "--data-dir"])
             .arg(folder)
             .args(["--log-level", "error", "--unsafe-no-fsync"])
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { process, url }
+            .stderr(Stdio::null());
+        let process = command.spawn().unwrap();
+        Self { command, process, url }
     }
 }
 
@@ -61,8 +64,8 @@ impl Backend {
         let store = Arc::new(Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap());
         Self {
             store,
-            _folder: folder,
-            _server: None,
+            folder,
+            server: None,
         }
     }
 
@@ -84,21 +87,30 @@ impl Backend {
         let store = Arc::new(Prefixed::new(etcd, "/registry"));
         Self {
             store,
-            _folder: folder,
-            _server: Some(server),
+            folder,
+            server: Some(server),
         }
     }
 
+    /// Kills the etcd as an outage would.
+    pub fn kill_etcd(&mut self) {
+        let server = self.server.as_mut().unwrap();
+        server.process.kill().unwrap();
+        server.process.wait().unwrap();
+    }
+
+    /// Starts it again on its data.
+    pub fn restart_etcd(&mut self) {
+        let server = self.server.as_mut().unwrap();
+        server.process = server.command.spawn().unwrap();
+    }
+
     pub fn prefixed() -> Self {
-        let Self {
-            store,
-            _folder,
-            _server,
-        } = Self::embedded();
+        let Self { store, folder, server } = Self::embedded();
         Self {
             store: Arc::new(Prefixed::new(store, "/registry")),
-            _folder,
-            _server,
+            folder,
+            server,
         }
     }
 }
