@@ -1,5 +1,6 @@
 //! Metrics of stores and caches, under kube-apiserver's names and labels. Only what is fed is registered.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use prometheus::{
@@ -196,18 +197,24 @@ impl Metrics {
     }
 }
 
+/// What a cache counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Count {
+    StoreEvents,
+    Bookmarks,
+    InitEvents,
+    Received,
+    Dispatched,
+    Terminated,
+    Initializations,
+}
+
 /// The metrics of one resource's cache.
 pub(crate) struct ResourceMetrics {
     all: Metrics,
     group: Box<str>,
     resource: Box<str>,
-    pub(crate) store_events: IntCounter,
-    pub(crate) bookmarks: IntCounter,
-    pub(crate) init_events: IntCounter,
-    pub(crate) received: IntCounter,
-    pub(crate) dispatched: IntCounter,
-    pub(crate) terminated: IntCounter,
-    pub(crate) initializations: IntCounter,
+    counters: [OnceLock<IntCounter>; 7],
     objects: IntGauge,
     resource_objects: IntGauge,
     resource_size: IntGauge,
@@ -229,18 +236,32 @@ impl ResourceMetrics {
             all: all.clone(),
             group: group.into(),
             resource: resource.into(),
-            store_events: all.store_events.with_label_values(&labels),
-            bookmarks: all.bookmarks.with_label_values(&labels),
-            init_events: all.init_events.with_label_values(&labels),
-            received: all.received.with_label_values(&labels),
-            dispatched: all.dispatched.with_label_values(&labels),
-            terminated: all.terminated.with_label_values(&labels),
-            initializations: all.initializations.with_label_values(&labels),
+            counters: Default::default(),
             objects: all.objects.with_label_values(&[qualified(group, resource)]),
             resource_objects: all.resource_objects.with_label_values(&labels),
             resource_size: all.resource_size.with_label_values(&labels),
             revision: all.revision.with_label_values(&labels),
         }
+    }
+
+    /// Adds to a counter, which comes to be with the first count: a thousand idle resources need none.
+    pub(crate) fn count(&self, what: Count, by: u64) {
+        if by == 0 {
+            return;
+        }
+        let all = &self.all;
+        let counters = match what {
+            Count::StoreEvents => &all.store_events,
+            Count::Bookmarks => &all.bookmarks,
+            Count::InitEvents => &all.init_events,
+            Count::Received => &all.received,
+            Count::Dispatched => &all.dispatched,
+            Count::Terminated => &all.terminated,
+            Count::Initializations => &all.initializations,
+        };
+        let slot = &self.counters[what as usize];
+        slot.get_or_init(|| counters.with_label_values(&[&self.group, &self.resource]))
+            .inc_by(by);
     }
 
     pub(crate) fn objects(&self, count: usize, bytes: usize, revision: u64) {

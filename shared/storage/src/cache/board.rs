@@ -18,7 +18,7 @@ use super::map::Objects;
 use super::object::Object;
 use super::snapshot::{Snapshot, State};
 use super::watcher::{Interest, Scope, Slot, Start, WatchEnd, WatchError, Watcher};
-use crate::metrics::ResourceMetrics;
+use crate::metrics::{Count, ResourceMetrics};
 use crate::store::{Revision, WatchControl};
 
 /// Whether a resource's copy can be read.
@@ -128,7 +128,7 @@ impl Board {
         drop(watchers);
         self.set_state(CacheState::Ready);
         if let Some(metrics) = &self.metrics {
-            metrics.initializations.inc();
+            metrics.count(Count::Initializations, 1);
         }
     }
 
@@ -176,9 +176,9 @@ impl Board {
         drop(watchers);
         self.advanced.notify_waiters();
         if let Some(metrics) = &self.metrics {
-            metrics.received.inc_by(transitions.len() as u64);
-            metrics.dispatched.inc_by(told);
-            metrics.terminated.inc_by(closed);
+            metrics.count(Count::Received, transitions.len() as u64);
+            metrics.count(Count::Dispatched, told);
+            metrics.count(Count::Terminated, closed);
         }
     }
 
@@ -327,7 +327,7 @@ impl Board {
                     .ok_or(WatchError::TooOld { wanted, oldest })?;
                 let missed = state.history.len() - position;
                 if let Some(metrics) = &self.metrics {
-                    metrics.init_events.inc_by(missed as u64);
+                    metrics.count(Count::InitEvents, missed as u64);
                 }
                 (wanted, (missed > 0).then(|| (state.history.clone(), position)))
             }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use super::board::{Board, CacheState, Update};
 use super::object::{Decoder, Object};
 use crate::error::Error;
-use crate::metrics::ResourceMetrics;
+use crate::metrics::{Count, ResourceMetrics};
 use crate::store::{Batch, Change, Entry, Range, Revision, Store};
 
 /// Entries read at once while filling; bounds what a fill holds besides the cache itself.
@@ -101,7 +101,7 @@ impl Feed {
                 Some(Ok(Batch::Changes(changes))) => {
                     *retry = Retry::default();
                     if let Some(metrics) = self.board.metrics() {
-                        metrics.store_events.inc_by(changes.len() as u64);
+                        metrics.count(Count::StoreEvents, changes.len() as u64);
                     }
                     *revision = changes.last().map_or(*revision, Change::revision).max(*revision);
                     self.board
@@ -110,7 +110,7 @@ impl Feed {
                 Some(Ok(Batch::Progress(at))) => {
                     *retry = Retry::default();
                     if let Some(metrics) = self.board.metrics() {
-                        metrics.bookmarks.inc();
+                        metrics.count(Count::Bookmarks, 1);
                     }
                     *revision = at.max(*revision);
                     self.board.set_progress(at);

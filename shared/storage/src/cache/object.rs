@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scan::{Members, ScanError, Span, scalar, unescape};
+use super::scan::{Members, Name, ScanError, Span, scalar, skip_value, unescape};
 use crate::store::{Entry, Revision};
 
 /// A field that selectors may name, and where its value is found.
@@ -350,14 +350,7 @@ struct Layout {
 
 impl Layout {
     fn scan(json: &[u8], declared: &[FieldPath]) -> Result<Self, ScanError> {
-        let mut search = Search {
-            json,
-            declared,
-            found: vec![Span::default(); declared.len()],
-            best: Vec::new(),
-        };
-        search.best = vec![usize::MAX; declared.len()];
-        let wanted = search.all();
+        let mut search = Search::new(json, declared);
         let mut layout = Self {
             after_kind: 1,
             misplaced: false,
@@ -369,35 +362,45 @@ impl Layout {
         };
         let mut leading = true;
         let mut members = Members::new(json, 0)?;
-        while let Some(member) = members.next()? {
-            let name = member.name.of(json);
+        while let Some(Name { name, value, .. }) = members.next_name()? {
+            let name = name.of(json);
+            let step = search.step(name, 0, search.all);
+            let is_metadata = name == b"metadata" && layout.metadata.is_none();
+            let end = if is_metadata {
+                layout.metadata(&mut search, value, step)?
+            } else {
+                search.value(value, 0, step)?
+            };
+            let next = members.resume(end)?;
             if matches!(name, b"kind" | b"apiVersion") {
                 layout.misplaced |= !leading;
-                layout.after_kind = member.next;
+                layout.after_kind = next;
             } else {
                 leading = false;
             }
-            if name == b"metadata" && layout.metadata.is_none() {
-                layout.metadata(json, member.value)?;
-            }
-            search.descend(name, member.value, 0, wanted)?;
         }
         layout.fields = search.found;
         Ok(layout)
     }
 
-    fn metadata(&mut self, json: &[u8], value: Span) -> Result<(), ScanError> {
-        let mut members = Members::new(json, value.start as usize)?;
-        self.metadata = Some(value);
-        while let Some(member) = members.next()? {
+    /// Looks into `metadata`; gives its end.
+    fn metadata(&mut self, search: &mut Search<'_>, at: usize, step: Step) -> Result<usize, ScanError> {
+        let json = search.json;
+        let mut members = Members::new(json, at)?;
+        while let Some(Name { name, value, .. }) = members.next_name()? {
+            let name = name.of(json);
             self.metadata_has_members = true;
-            match member.name.of(json) {
+            let inner = search.step(name, 1, step.deeper);
+            let end = search.value(value, 1, inner)?;
+            members.resume(end)?;
+            match name {
                 b"resourceVersion" => self.stored_revision = true,
-                b"labels" if member.value.of(json).starts_with(b"{") => self.labels = member.value,
+                b"labels" if json[value] == b'{' => self.labels = Span::new(value, end),
                 _ => {}
             }
         }
-        Ok(())
+        self.metadata = Some(Span::new(at, members.end()));
+        Ok(members.end())
     }
 
     fn is_canonical(&self) -> bool {
@@ -435,64 +438,95 @@ fn without_revision(json: &[u8], metadata: Span) -> Result<Vec<u8>, ScanError> {
     Ok([b"\"metadata\":{", kept.join(&b","[..]).as_slice(), b"}"].concat())
 }
 
-/// Finds declared fields in one pass: a bit per path that still fits the way down to where the scan is.
+/// Finds declared fields in the one pass that skips everything else: a bit per path that still fits the way down to
+/// where the scan is.
 struct Search<'a> {
     json: &'a [u8],
     declared: &'a [FieldPath],
+    all: u64,
     found: Vec<Span>,
+    /// The rank of the path that gave what was found.
     best: Vec<usize>,
 }
 
-impl Search<'_> {
-    fn paths(&self) -> impl Iterator<Item = (usize, usize, &[Box<str>])> {
-        let numbered = self.declared.iter().enumerate();
-        numbered
-            .flat_map(|(field, path)| {
-                path.paths
-                    .iter()
-                    .enumerate()
-                    .map(move |(rank, path)| (field, rank, &path[..]))
-            })
-            .take(64)
+/// What a member's name means to the search.
+#[derive(Debug, Clone, Copy, Default)]
+struct Step {
+    /// Paths that end here.
+    hits: u64,
+    /// Paths that go on below.
+    deeper: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(json: &'a [u8], declared: &'a [FieldPath]) -> Self {
+        let all = paths(declared).fold(0, |all, (bit, ..)| all | 1 << bit);
+        let count = declared.len();
+        Self {
+            json,
+            declared,
+            all,
+            found: vec![Span::default(); count],
+            best: vec![usize::MAX; count],
+        }
     }
 
-    fn all(&self) -> u64 {
-        self.paths().enumerate().fold(0, |mask, (bit, _)| mask | 1 << bit)
-    }
-
-    fn descend(&mut self, name: &[u8], value: Span, depth: usize, wanted: u64) -> Result<(), ScanError> {
+    fn step(&self, name: &[u8], depth: usize, wanted: u64) -> Step {
+        let mut step = Step::default();
         if wanted == 0 {
-            return Ok(());
+            return step;
         }
-        let mut deeper = 0;
-        let mut hits: Vec<(usize, usize)> = Vec::new();
-        for (bit, (field, rank, path)) in self.paths().enumerate() {
-            if wanted & (1 << bit) == 0 || path.get(depth).is_none_or(|part| part.as_bytes() != name) {
-                continue;
-            }
-            if path.len() == depth + 1 {
-                hits.push((field, rank));
-            } else {
-                deeper |= 1 << bit;
+        for (bit, _, _, path) in paths(self.declared) {
+            if wanted & (1 << bit) != 0 && path.get(depth).is_some_and(|part| part.as_bytes() == name) {
+                *(if path.len() == depth + 1 {
+                    &mut step.hits
+                } else {
+                    &mut step.deeper
+                }) |= 1 << bit;
             }
         }
-        for (field, rank) in hits {
-            if let Some(span) = scalar(self.json, value)
-                && !span.is_empty()
-                && rank < self.best[field]
-            {
-                self.best[field] = rank;
-                self.found[field] = span;
-            }
-        }
-        if deeper != 0 && value.of(self.json).starts_with(b"{") {
-            let mut members = Members::new(self.json, value.start as usize)?;
-            while let Some(member) = members.next()? {
-                self.descend(member.name.of(self.json), member.value, depth + 1, deeper)?;
-            }
-        }
-        Ok(())
+        step
     }
+
+    /// Takes from the value at `at` what is wanted; gives its end.
+    fn value(&mut self, at: usize, depth: usize, step: Step) -> Result<usize, ScanError> {
+        if step.deeper != 0 && self.json.get(at) == Some(&b'{') {
+            let mut members = Members::new(self.json, at)?;
+            while let Some(Name { name, value, .. }) = members.next_name()? {
+                let inner = self.step(name.of(self.json), depth + 1, step.deeper);
+                let end = self.value(value, depth + 1, inner)?;
+                members.resume(end)?;
+            }
+            return Ok(members.end());
+        }
+        let end = skip_value(self.json, at)?;
+        if step.hits != 0
+            && let Some(span) = scalar(self.json, Span::new(at, end))
+            && !span.is_empty()
+        {
+            for (_, field, rank, _) in paths(self.declared).filter(|(bit, ..)| step.hits & (1 << bit) != 0) {
+                if rank < self.best[field] {
+                    self.best[field] = rank;
+                    self.found[field] = span;
+                }
+            }
+        }
+        Ok(end)
+    }
+}
+
+/// Bit, field, rank within the field, and the path itself.
+fn paths(declared: &[FieldPath]) -> impl Iterator<Item = (u32, usize, usize, &[Box<str>])> {
+    let flat = declared.iter().enumerate().flat_map(|(field, declared)| {
+        declared
+            .paths
+            .iter()
+            .enumerate()
+            .map(move |(rank, path)| (field, rank, &path[..]))
+    });
+    (0..64)
+        .zip(flat)
+        .map(|(bit, (field, rank, path))| (bit, field, rank, path))
 }
 
 #[cfg(test)]

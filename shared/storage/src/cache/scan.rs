@@ -62,8 +62,17 @@ pub(crate) struct Member {
     pub name: Span,
     /// The value, quotes and brackets included.
     pub value: Span,
-    /// The position after the comma that follows, or of the closing brace.
-    pub next: usize,
+}
+
+/// A member whose value was not looked at yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Name {
+    /// From the quote that opens the name.
+    pub start: usize,
+    /// The name between its quotes, escapes as written.
+    pub name: Span,
+    /// Where the value begins.
+    pub value: usize,
 }
 
 /// Walks the members of the object that starts at or after `at`.
@@ -87,7 +96,22 @@ impl<'a> Members<'a> {
         })
     }
 
+    /// The next member, its value skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Member>, ScanError> {
+        let Some(Name { start, name, value }) = self.next_name()? else {
+            return Ok(None);
+        };
+        let end = skip_value(self.text, value)?;
+        self.resume(end)?;
+        Ok(Some(Member {
+            start,
+            name,
+            value: Span::new(value, end),
+        }))
+    }
+
+    /// The next member up to its value; the caller finds the value's end and says so with `resume`.
+    pub(crate) fn next_name(&mut self) -> Result<Option<Name>, ScanError> {
         if self.done {
             return Ok(None);
         }
@@ -101,21 +125,28 @@ impl<'a> Members<'a> {
             return Err(ScanError(colon));
         }
         let value = skip_space(self.text, colon + 1);
-        let value_end = skip_value(self.text, value)?;
-        let after = skip_space(self.text, value_end);
-        let more = match self.text.get(after) {
-            Some(b',') => true,
-            Some(b'}') => false,
-            _ => return Err(ScanError(after)),
-        };
-        self.done = !more;
-        self.at = if more { after + 1 } else { after };
-        Ok(Some(Member {
+        Ok(Some(Name {
             start,
             name: Span::new(start + 1, name_end - 1),
-            value: Span::new(value, value_end),
-            next: self.at,
+            value,
         }))
+    }
+
+    /// Goes on after a value; gives the position after the comma, or of the closing brace.
+    pub(crate) fn resume(&mut self, value_end: usize) -> Result<usize, ScanError> {
+        let after = skip_space(self.text, value_end);
+        self.done = match self.text.get(after) {
+            Some(b',') => false,
+            Some(b'}') => true,
+            _ => return Err(ScanError(after)),
+        };
+        self.at = if self.done { after } else { after + 1 };
+        Ok(self.at)
+    }
+
+    /// The position after the closing brace, once there are no more members.
+    pub(crate) fn end(&self) -> usize {
+        self.at + 1
     }
 }
 
@@ -128,10 +159,14 @@ fn skip_space(text: &[u8], mut at: usize) -> usize {
 
 /// `at` is the opening quote; gives the position after the closing one.
 fn skip_string(text: &[u8], at: usize) -> Result<usize, ScanError> {
+    /// Most strings are short, and for those a plain loop beats the search.
+    const SHORT: usize = 16;
     let mut from = at + 1;
     loop {
         let rest = text.get(from..).ok_or(ScanError(from))?;
-        let hit = from + memchr::memchr2(b'"', b'\\', rest).ok_or(ScanError(text.len()))?;
+        let near = rest.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
+        let found = near.or_else(|| Some(SHORT + memchr::memchr2(b'"', b'\\', rest.get(SHORT..)?)?));
+        let hit = from + found.ok_or(ScanError(text.len()))?;
         if text[hit] == b'"' {
             return Ok(hit + 1);
         }
@@ -139,19 +174,18 @@ fn skip_string(text: &[u8], at: usize) -> Result<usize, ScanError> {
     }
 }
 
-fn skip_value(text: &[u8], at: usize) -> Result<usize, ScanError> {
+/// Gives the position after the value that begins at `at`.
+pub(crate) fn skip_value(text: &[u8], at: usize) -> Result<usize, ScanError> {
     match text.get(at) {
         Some(b'"') => skip_string(text, at),
         Some(b'{' | b'[') => skip_nested(text, at),
         Some(_) => {
-            let mut end = at;
-            while let Some(byte) = text.get(end) {
-                if matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r') {
-                    break;
-                }
-                end += 1;
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r');
+            match text[at..].iter().position(ends) {
+                Some(0) => Err(ScanError(at)),
+                Some(length) => Ok(at + length),
+                None => Err(ScanError(text.len())),
             }
-            if end == at { Err(ScanError(at)) } else { Ok(end) }
         }
         None => Err(ScanError(at)),
     }
@@ -160,24 +194,37 @@ fn skip_value(text: &[u8], at: usize) -> Result<usize, ScanError> {
 fn skip_nested(text: &[u8], mut at: usize) -> Result<usize, ScanError> {
     let mut depth = 0usize;
     loop {
-        match text.get(at) {
-            Some(b'"') => at = skip_string(text, at)?,
-            Some(b'{' | b'[') => {
+        let rest = text.get(at..).ok_or(ScanError(at))?;
+        let structural = |byte: &u8| STRUCTURAL[usize::from(*byte)];
+        at += rest.iter().position(structural).ok_or(ScanError(text.len()))?;
+        match text[at] {
+            b'"' => at = skip_string(text, at)?,
+            b'{' | b'[' => {
                 depth += 1;
                 at += 1;
             }
-            Some(b'}' | b']') => {
+            _ => {
                 depth -= 1;
                 at += 1;
                 if depth == 0 {
                     return Ok(at);
                 }
             }
-            Some(_) => at += 1,
-            None => return Err(ScanError(at)),
         }
     }
 }
+
+/// The bytes that matter while skipping objects and arrays.
+static STRUCTURAL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut index = 0;
+    let bytes = b"\"{}[]";
+    while index < bytes.len() {
+        table[bytes[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
 
 /// A scalar's text as field selectors see it: strings without quotes (escapes still in), numbers and booleans as
 /// written; nothing for null, objects and arrays.
