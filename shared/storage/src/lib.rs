@@ -1,8 +1,14 @@
 //! Where a tier keeps its objects: the `Store` contract with its backends and wrappers, and the watch cache that
 //! answers reads and watches from memory.
 //!
+//! ```text
+//! Stores::open(StorageSettings) ─▶ Prefixed(Etcd) | Embedded ─▶ Cache (one per resource) ─▶ Snapshot, Watcher, View
+//! ```
+//!
 //! - [`store`]: the contract, etcd's semantics; [`error`]: what can go wrong.
-//! - [`Prefixed`]: a wrapper that is a store itself.
+//! - [`embedded`], [`etcd`]: the backends; [`Prefixed`], [`Metered`]: wrappers that are stores themselves.
+//! - [`cache`]: the watch cache; [`Source`] and [`View`] for those who read a resource wherever it comes from.
+//! - [`options`]: the flags; [`Stores`]: what they open; [`Metrics`]: under kube-apiserver's names.
 
 pub mod cache;
 pub mod embedded;

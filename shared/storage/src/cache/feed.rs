@@ -45,11 +45,12 @@ impl Feed {
             };
             retry = Retry::default();
             loop {
-                match self.follow(&mut revision, &mut retry).await {
+                let lost = self.follow(&mut revision, &mut retry).await;
+                self.board.set_control(None);
+                self.board.set_state(CacheState::Lagging);
+                match lost {
                     Lost::History => break,
                     Lost::Touch(error) => {
-                        self.board.set_state(CacheState::Lagging);
-                        self.board.set_control(None);
                         retry.wait(&self.prefix, "following", &error).await;
                     }
                 }

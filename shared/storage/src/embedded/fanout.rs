@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -40,6 +40,8 @@ pub(super) struct Subscription {
     fanout: Arc<Fanout>,
     prefix: Arc<str>,
     last_change: AtomicU64,
+    /// Nobody tells it of changes any more, so its position means nothing.
+    ended: AtomicBool,
     queue: Mutex<Queue>,
     notify: Notify,
 }
@@ -106,6 +108,7 @@ impl Fanout {
             fanout: self.clone(),
             prefix: prefix.into(),
             last_change: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
             queue: Mutex::default(),
             notify: Notify::new(),
         });
@@ -129,6 +132,7 @@ impl Fanout {
     /// Ends a watch.
     pub(super) fn unsubscribe(&self, subscription: &Arc<Subscription>) {
         let mut subscriptions = self.subscriptions.lock();
+        subscription.ended.store(true, Ordering::Release);
         subscriptions.others.retain(|it| !Arc::ptr_eq(it, subscription));
         if let Some(list) = subscriptions.by_folder.get_mut(&subscription.prefix) {
             list.retain(|it| !Arc::ptr_eq(it, subscription));

@@ -112,6 +112,7 @@ impl Writer {
 
     /// Runs until all senders are gone.
     pub(super) fn run(mut self) {
+        let _closing = Closing(self.fanout.clone());
         loop {
             let first = match self.commands.recv_timeout(self.idle_time()) {
                 Ok(command) => Some(command),
@@ -133,7 +134,6 @@ impl Writer {
             }
             self.step(batch);
         }
-        self.fanout.close();
     }
 
     /// How long nothing needs to be done without a command.
@@ -264,6 +264,15 @@ impl Writer {
         } else {
             transaction.abort().map_err(failed)
         }
+    }
+}
+
+/// Ends all watches when the writer ends, however it ends.
+struct Closing(Arc<Fanout>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

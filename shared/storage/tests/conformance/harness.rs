@@ -29,13 +29,18 @@ pub struct EtcdServer {
 impl EtcdServer {
     /// Starts the etcd that `deploy/tools/get-etcd` finds, on ports of its own.
     pub fn start(folder: &Path) -> Self {
+        Self::start_with(folder, "http", &[])
+    }
+
+    /// As `start`, clients come by `scheme`, with more flags.
+    pub fn start_with(folder: &Path, scheme: &str, flags: &[&str]) -> Self {
         let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/tools/get-etcd");
         let found = Command::new(tool).output().unwrap();
         assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
         let binary = String::from_utf8(found.stdout).unwrap();
-        let [url, peers] = [(); 2].map(|()| {
+        let [url, peers] = [scheme, "http"].map(|scheme| {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            format!("http://{}", free.local_addr().unwrap())
+            format!("{scheme}://{}", free.local_addr().unwrap())
         });
         let mut command = Command::new(binary.trim());
         command
@@ -43,6 +48,7 @@ impl EtcdServer {
             .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
             .args(["--initial-cluster", &format!("default={peers}"), "--data-dir"])
             .arg(folder)
+            .args(flags)
             .args(["--log-level", "error", "--unsafe-no-fsync"])
             .stdout(Stdio::null())
             .stderr(Stdio::null());

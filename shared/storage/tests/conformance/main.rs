@@ -5,6 +5,7 @@ mod cached;
 mod durability;
 mod harness;
 mod suite;
+mod tls;
 
 /// Runs every test of the suite over each backend.
 macro_rules! over_every_backend {
