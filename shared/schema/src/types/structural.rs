@@ -88,7 +88,7 @@ impl Pattern {
     /// The compiled expression; none when the source is no regular expression.
     pub fn regex(&self) -> Option<&regex::Regex> {
         self.compiled
-            .get_or_init(|| regex::Regex::new(&self.source).ok())
+            .get_or_init(|| crate::go_regex::compile(&self.source).ok())
             .as_ref()
     }
 }
