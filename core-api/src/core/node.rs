@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use triptych_object::field::{Error, ErrorList};
 use triptych_object::names;
 use triptych_object::value::Object;
-use triptych_object::{Value, meta};
+use triptych_object::{Value, json, meta};
 use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
@@ -174,6 +174,7 @@ fn roles(node: &Value) -> String {
 /// `ValidateNode`, metadata apart.
 fn whole(node: Cursor<'_>) {
     let spec = node.field("spec");
+    annotations(node);
     taints(spec.field("taints"));
     resources(node);
     if let Some(capacity) = node.field("status").field("nodeInfo").field("swap").i64_of("capacity")
@@ -207,6 +208,7 @@ fn whole(node: Cursor<'_>) {
 
 /// `ValidateNodeUpdate`, metadata apart.
 fn change(node: Cursor<'_>, old: &Value) {
+    annotations(node);
     resources(node);
     let (spec, status) = (node.field("spec"), node.field("status"));
     declared_features(status.field("declaredFeatures"));
@@ -245,32 +247,74 @@ fn change(node: Cursor<'_>, old: &Value) {
     }
 }
 
-/// Taints are reported below `metadata`, where kube-apiserver looks for them.
+/// Taints of the spec are reported below `metadata`, where kube-apiserver looks for them.
 fn taints(taints: Cursor<'_>) {
+    let shown = taints.items().map(|t| t.go_struct()).collect::<Vec<_>>();
+    let items: Vec<&Value> = taints.items().filter_map(|t| t.value()).collect();
+    check_taints(taints, "metadata.taints", &items, &shown);
+}
+
+fn check_taints(at: Cursor<'_>, path: &str, taints: &[&Value], shown: &[Value]) {
     let mut seen = HashSet::new();
-    for (i, taint) in taints.items().enumerate() {
-        let at = |member: &str| format!("metadata.taints[{i}]{member}");
-        let (key, value, effect) = (taint.str_of("key"), taint.str_of("value"), taint.str_of("effect"));
-        for message in names::qualified_name(key) {
-            taint.push(Error::invalid(at(".key"), key, message));
+    for (i, taint) in taints.iter().enumerate() {
+        let path = |member: &str| format!("{path}[{i}]{member}");
+        let text = |member: &str| taint.str_at(&[member]);
+        for message in names::qualified_name(text("key")) {
+            at.push(Error::invalid(path(".key"), text("key"), message));
         }
-        let messages = names::label_value(value);
+        let messages = names::label_value(text("value"));
         if !messages.is_empty() {
-            taint.push(Error::invalid(at(".value"), value, messages.join(";")));
+            at.push(Error::invalid(path(".value"), text("value"), messages.join(";")));
         }
-        match effect {
-            "" => taint.push(Error::required(at(".effect"), "")),
+        match text("effect") {
+            "" => at.push(Error::required(path(".effect"), "")),
             "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
-            _ => {
+            effect => {
                 let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-                taint.push(Error::not_supported(at(".effect"), effect, &supported));
+                at.push(Error::not_supported(path(".effect"), effect, &supported));
             }
         }
-        if !seen.insert((effect, key)) {
-            let mut error = Error::duplicate(at(""), taint.go_struct());
+        if !seen.insert((text("effect"), text("key"))) {
+            let value = shown.get(i).cloned().unwrap_or_default();
+            let mut error = Error::duplicate(path(""), value);
             error.detail = "taints must be unique by key and effect pair".to_owned();
-            taint.push(error);
+            at.push(error);
         }
+    }
+}
+
+/// Taints and pods to avoid, as once written into annotations.
+fn annotations(node: Cursor<'_>) {
+    const FIELD: &str = "metadata.annotations";
+    const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
+    const AVOID: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+    let annotations = node.field("metadata").field("annotations");
+    let read = |key: &'static str| Some(annotations.key(key).str()).filter(|t| !t.is_empty());
+    match read(TAINTS).map(|text| json::from_slice(text.as_bytes())) {
+        Some(Ok(list)) => {
+            let items: Vec<&Value> = list.as_array().unwrap_or(&[]).iter().collect();
+            let shown: Vec<Value> = items.iter().map(|v| (*v).clone()).collect();
+            check_taints(node, &format!("{FIELD}.{TAINTS}"), &items, &shown);
+        }
+        Some(Err(e)) => node.push(Error::invalid(FIELD, TAINTS, e.message)),
+        None => {}
+    }
+    match read(AVOID).map(|text| json::from_slice(text.as_bytes())) {
+        Some(Ok(avoid)) => {
+            for (i, entry) in avoid.array_at(&["preferAvoidPods"]).iter().enumerate() {
+                let path = format!("{FIELD}.{AVOID}[{i}].PodSignature");
+                match entry.at(&["podSignature", "podController"]) {
+                    None => node.push(Error::required(path, "")),
+                    Some(owner) if owner.get("controller").and_then(Value::as_bool) != Some(true) => {
+                        let path = format!("{path}.PodController.Controller");
+                        node.push(Error::invalid(path, false, "must point to a controller"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Some(Err(e)) => node.push(Error::invalid(format!("{FIELD}.AvoidPods"), AVOID, e.message)),
+        None => {}
     }
 }
 
@@ -288,7 +332,7 @@ fn resources(node: Cursor<'_>) {
                     "must be greater than or equal to 0",
                 ));
             }
-            if resource_names::is_integer(name) && value.milli_value() % 1000 != 0 {
+            if resource_names::is_integer(name) && !resource_names::is_whole(&value) {
                 node.push(Error::invalid(path, quantity.str(), "must be an integer"));
             }
         }

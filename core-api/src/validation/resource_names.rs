@@ -139,9 +139,14 @@ pub fn positive(cursor: Cursor<'_>) -> bool {
 /// A quantity of a resource, whole where the resource is counted.
 pub fn quantity_of(cursor: Cursor<'_>, resource: &str) {
     non_negative(cursor);
-    if is_integer(resource) && quantity(cursor).milli_value() % 1000 != 0 {
+    if is_integer(resource) && !is_whole(&quantity(cursor)) {
         cursor.invalid(cursor.str(), "must be an integer");
     }
+}
+
+/// A whole number; what is too large to be counted in thousandths passes as one, as in Go.
+pub fn is_whole(quantity: &Quantity) -> bool {
+    quantity.as_f64().abs() >= (i64::MAX / 1000) as f64 || quantity.milli_value() % 1000 == 0
 }
 
 #[cfg(test)]
