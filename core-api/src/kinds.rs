@@ -7,8 +7,10 @@ use crate::rbac::EscalationGuard;
 /// Registers them, group by group. Writes of RBAC's kinds pass `escalation`.
 pub fn all(escalation: &EscalationGuard) -> Kinds {
     let mut kinds = Kinds::new();
+    crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds);
     crate::rbac::register(&mut kinds, escalation);
+    crate::events::register(&mut kinds);
     kinds
 }
 

@@ -1,7 +1,9 @@
 //! The second tier: every built-in group but those of the aggregator and of extensions-api.
 
 pub mod context;
+pub mod coordination;
 pub mod core;
+pub mod events;
 pub mod kinds;
 pub mod rbac;
 pub mod schema;

@@ -69,6 +69,11 @@ pub trait Strategy: Send + Sync + 'static {
         RepeatedMetaChecks::default()
     }
 
+    /// Whether the kind's validator looks at a new object's metadata before the common rules do (it always names more).
+    fn meta_checks_on_create(&self) -> bool {
+        true
+    }
+
     /// Whether the kind's validator wants finalizers without a domain to be standard ones.
     fn standard_finalizers(&self) -> bool {
         true

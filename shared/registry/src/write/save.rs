@@ -53,7 +53,9 @@ pub async fn create(
 
     let mut errors = ErrorList::new();
     let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
-    object_meta::validate(&object, endpoint.resource.namespaced, naming, &mut errors);
+    if endpoint.strategy.meta_checks_on_create() {
+        object_meta::validate(&object, endpoint.resource.namespaced, naming, &mut errors);
+    }
     let standard_finalizers = endpoint.model.bare_items() && endpoint.strategy.standard_finalizers();
     if standard_finalizers {
         object_meta::validate_standard_finalizers(&object, &mut errors);
