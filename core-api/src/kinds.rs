@@ -10,7 +10,10 @@ pub fn all(escalation: &EscalationGuard) -> Kinds {
     crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds);
     crate::rbac::register(&mut kinds, escalation);
+    crate::discovery::register(&mut kinds);
     crate::events::register(&mut kinds);
+    crate::networking::register(&mut kinds);
+    crate::node::register(&mut kinds);
     kinds
 }
 

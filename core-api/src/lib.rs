@@ -3,8 +3,12 @@
 pub mod context;
 pub mod coordination;
 pub mod core;
+pub mod discovery;
 pub mod events;
 pub mod kinds;
 pub mod rbac;
+pub mod networking;
+pub mod node;
+pub mod printing;
 pub mod schema;
 pub mod validation;

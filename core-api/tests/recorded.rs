@@ -15,40 +15,14 @@ use triptych_object::field::ErrorList;
 use triptych_object::{UserInfo, Value, json, meta};
 use triptych_registry::object_meta::{self, Naming};
 use triptych_registry::strategy::Context;
-use triptych_schema::types::{Schema, Shape, TypeId};
 
 fn stories() -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let candidates = [here.join("../../shared/replay/stories"), PathBuf::from("/work/shared/replay/stories")];
+    let candidates = [
+        here.join("../../shared/replay/stories"),
+        PathBuf::from("/work/shared/replay/stories"),
+    ];
     candidates.into_iter().find(|p| p.is_dir())
-}
-
-/// Sets what the schema texts say, as far as this check needs it.
-fn default(schema: &Schema, ty: TypeId, value: &mut Value) {
-    match &schema.get(ty).shape {
-        Shape::Struct(s) => {
-            let Value::Object(object) = value else { return };
-            for field in &s.fields {
-                if let (None, Some(v)) = (object.get(&field.name), schema.default_of(field)) {
-                    object.insert(&*field.name, v.clone());
-                }
-                if let Some(v) = object.get_mut(&field.name) {
-                    default(schema, field.ty, v);
-                }
-            }
-        }
-        Shape::List(l) => {
-            for item in value.as_array_mut().into_iter().flatten() {
-                default(schema, l.item, item);
-            }
-        }
-        Shape::Map(m) => {
-            if let Value::Object(object) = value {
-                object.iter_mut().for_each(|(_, v)| default(schema, m.value, v));
-            }
-        }
-        _ => {}
-    }
 }
 
 struct Target {
@@ -79,6 +53,11 @@ fn target(path: &str) -> Option<Target> {
     })
 }
 
+/// Gates that are off by default and that a recorded body touches.
+fn gate(name: &str) -> bool {
+    !matches!(name, "CoordinatedLeaderElection" | "CrossNamespaceVolumeDataSource")
+}
+
 fn causes(errors: &ErrorList) -> Vec<(String, String)> {
     errors.iter().map(|e| (e.field.clone(), e.body())).collect()
 }
@@ -86,14 +65,20 @@ fn causes(errors: &ErrorList) -> Vec<(String, String)> {
 #[test]
 fn recorded_creates_find_the_same_errors() {
     let Some(stories) = stories() else { return };
-    let only: Option<Vec<String>> = std::env::var("RECORDED").ok().map(|r| r.split(',').map(str::to_owned).collect());
+    let only: Option<Vec<String>> = std::env::var("RECORDED")
+        .ok()
+        .map(|r| r.split(',').map(str::to_owned).collect());
     let verbose = std::env::var("RECORDED_VERBOSE").is_ok();
     let table = schema::load().unwrap();
     let all = kinds::all();
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut files: Vec<PathBuf> = Vec::new();
     for folder in std::fs::read_dir(&stories).unwrap() {
-        files.extend(std::fs::read_dir(folder.unwrap().path()).unwrap().map(|f| f.unwrap().path()));
+        files.extend(
+            std::fs::read_dir(folder.unwrap().path())
+                .unwrap()
+                .map(|f| f.unwrap().path()),
+        );
     }
     files.sort();
     for file in files {
@@ -106,18 +91,24 @@ fn recorded_creates_find_the_same_errors() {
             if step.str_at(&["do"]) != "POST" || !matches!(status, Some(201 | 422)) {
                 continue;
             }
-            let Some(target) = target(step.str_at(&["path"])) else { continue };
+            let Some(target) = target(step.str_at(&["path"])) else {
+                continue;
+            };
             if only.as_ref().is_some_and(|o| !o.contains(&target.resource)) {
                 continue;
             }
             let Some(resource) = table.resource(&target.group, &target.version, &target.resource) else {
                 continue;
             };
-            let Some(body) = step.get("body").filter(|b| b.get("kind").is_some()) else { continue };
+            let Some(body) = step.get("body").filter(|b| b.get("kind").is_some()) else {
+                continue;
+            };
             // times and the story's own names are filled in as the replayer does
             let text = json::to_string(body).replace("${ns}", "ns-1").replace("${id}", "id1");
             let mut object = json::from_slice(text.as_bytes()).unwrap();
-            let Some(ty) = schema::kind_type(&resource.api_version(), &resource.kind) else { continue };
+            let Some(ty) = schema::kind_type(&resource.api_version(), &resource.kind) else {
+                continue;
+            };
             if object.str_at(&["kind"]) != &*resource.kind {
                 continue;
             }
@@ -126,12 +117,16 @@ fn recorded_creates_find_the_same_errors() {
             if triptych_schema::decode::normalise(&table.schema, ty, &mut object).is_err() {
                 continue;
             }
-            default(&table.schema, ty, &mut object);
+            triptych_schema::default::apply(&table.schema, ty, &mut object, &gate);
             strategy.default(&mut object);
             let cx = Context {
                 now: jiff::Timestamp::now(),
                 user: Arc::new(UserInfo::new("admin", ["system:masters"])),
-                namespace: if target.namespace.is_empty() { String::new() } else { "ns-1".into() },
+                namespace: if target.namespace.is_empty() {
+                    String::new()
+                } else {
+                    "ns-1".into()
+                },
                 version: target.version.clone(),
                 subresource: String::new(),
                 dry_run: true,

@@ -53,7 +53,8 @@ fn spec(spec: Cursor<'_>) {
         strategy(named);
     }
     if !spec.str_of("preferredHolder").is_empty() && spec.str_of("strategy").is_empty() {
-        spec.field("preferredHolder").forbidden("may only be specified if `strategy` is defined");
+        spec.field("preferredHolder")
+            .forbidden("may only be specified if `strategy` is defined");
     }
 }
 

@@ -93,7 +93,10 @@ fn semantic(text: &str) -> Option<Version> {
         Some((core, preview)) => (core, Some(preview)),
         None => (version, None),
     };
-    if preview.is_some_and(|p| p.split('.').any(|part| part.is_empty() || !part.bytes().all(is_identifier))) {
+    if preview.is_some_and(|p| {
+        p.split('.')
+            .any(|part| part.is_empty() || !part.bytes().all(is_identifier))
+    }) {
         return None;
     }
     let mut numbers = core.split('.').map(|part| {
@@ -102,7 +105,11 @@ fn semantic(text: &str) -> Option<Version> {
     });
     let parsed = (numbers.next()??, numbers.next()??, numbers.next()??, preview.is_none());
     // the zero version, which upstream compares with, is that of no version at all
-    numbers.next().is_none().then_some(if parsed == (0, 0, 0, true) { Version::default() } else { parsed })
+    numbers.next().is_none().then_some(if parsed == (0, 0, 0, true) {
+        Version::default()
+    } else {
+        parsed
+    })
 }
 
 fn is_identifier(b: u8) -> bool {

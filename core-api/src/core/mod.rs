@@ -6,6 +6,7 @@ mod key_pair;
 mod limit_range;
 mod namespace;
 mod node;
+pub mod node_labels;
 mod resource_quota;
 mod secret;
 mod service_account;

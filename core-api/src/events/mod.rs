@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use triptych_object::field::ErrorList;
 use triptych_object::{Value, meta};
 use triptych_registry::age::since;
+use triptych_registry::builtin::Conversion;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
@@ -20,6 +21,35 @@ use crate::validation::check;
 pub fn register(kinds: &mut Kinds) {
     kinds.strategy("", "events", OldEvents);
     kinds.strategy("events.k8s.io", "events", NewEvents);
+    kinds.conversion("events.k8s.io", "v1", "events", BetweenVersions);
+    kinds.field("", "events", "source", &["source.component", "reportingComponent"]);
+    kinds.field("", "events", "reportingController", &["reportingComponent"]);
+    for (label, paths) in REGARDING {
+        kinds.field("", "events", label, paths);
+    }
+}
+
+/// Field labels of `events.k8s.io/v1` and where they lie in what is stored.
+const REGARDING: [(&str, &[&str]); 7] = [
+    ("regarding.apiVersion", &["involvedObject.apiVersion"]),
+    ("regarding.fieldPath", &["involvedObject.fieldPath"]),
+    ("regarding.kind", &["involvedObject.kind"]),
+    ("regarding.name", &["involvedObject.name"]),
+    ("regarding.namespace", &["involvedObject.namespace"]),
+    ("regarding.resourceVersion", &["involvedObject.resourceVersion"]),
+    ("regarding.uid", &["involvedObject.uid"]),
+];
+
+struct BetweenVersions;
+
+impl Conversion for BetweenVersions {
+    fn from_stored(&self, document: Value) -> Value {
+        from_stored(document)
+    }
+
+    fn to_stored(&self, document: Value) -> Value {
+        to_stored(document)
+    }
 }
 
 /// The strategy of `events` in the core group: nothing but the rules of old.
@@ -91,7 +121,11 @@ fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
         ),
         None => {
             let last = event.str_at(&["lastTimestamp"]);
-            let last = if last.is_empty() { first.clone() } else { since(last, now) };
+            let last = if last.is_empty() {
+                first.clone()
+            } else {
+                since(last, now)
+            };
             (last, if count == 0 { 1 } else { count })
         }
     };

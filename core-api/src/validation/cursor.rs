@@ -127,6 +127,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The same value, reported at another place.
+    pub fn reported_at(self, place: Cursor<'a>) -> Cursor<'a> {
+        Cursor {
+            step: place.step,
+            ..self
+        }
+    }
+
     /// The same place with its last step renamed.
     pub fn renamed(self, name: &'a str) -> Cursor<'a> {
         let mut steps = self.walk.steps.borrow_mut();
