@@ -16,6 +16,7 @@ pub mod kinds;
 pub mod model;
 pub mod negotiate;
 pub mod object_meta;
+pub mod openapi;
 pub mod options;
 pub mod read;
 pub mod request;

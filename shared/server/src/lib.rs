@@ -8,6 +8,7 @@ pub mod chain;
 pub mod claim;
 pub mod connection;
 pub mod deadline;
+pub mod discovery;
 mod forward;
 pub mod headers;
 pub mod health;

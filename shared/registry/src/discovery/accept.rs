@@ -1,15 +1,6 @@
 //! Which discovery document a client asks for: the aggregated one or the plain one.
 
-/// How a document is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `application/json`.
-    Json,
-    /// `application/yaml`.
-    Yaml,
-    /// `application/vnd.kubernetes.protobuf`.
-    Protobuf,
-}
+use crate::negotiate::Format;
 
 /// What parameters of a media type ask for aggregated discovery, as answers spell them.
 pub const AGGREGATED_PARAMETERS: &str = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -223,8 +223,8 @@ impl CustomVersion<'_> {
             Some(schema) if dialect == Dialect::V2 && opaque(schema) => Value::from([("type", text("object"))]),
             Some(schema) => {
                 let mut out = structural(schema, dialect);
-                embed(&mut out, dialect, texts);
-                let metadata = reference(dialect, "ObjectMeta", texts.field(POD, "metadata"));
+                embed(&mut out, dialect);
+                let metadata = reference(dialect, "ObjectMeta", &metadata_text());
                 set_property(&mut out, "metadata", metadata);
                 set_type_meta(&mut out, texts);
                 out
@@ -255,7 +255,7 @@ impl CustomVersion<'_> {
         set_property(
             &mut out,
             "metadata",
-            reference(dialect, "ListMeta", texts.field(POD_LIST, "metadata")),
+            reference(dialect, "ListMeta", &list_metadata_text()),
         );
         set_type_meta(&mut out, texts);
         self.finish(&mut out, self.list_kind);
@@ -282,9 +282,16 @@ impl CustomVersion<'_> {
     }
 }
 
-/// Types whose field descriptions also fit custom resources.
+/// A type whose `apiVersion` and `kind` are described as everywhere.
 const POD: &str = "io.k8s.api.core.v1.Pod";
-const POD_LIST: &str = "io.k8s.api.core.v1.PodList";
+
+fn metadata_text() -> String {
+    format!("Standard object's metadata. More info: {CONVENTIONS}#metadata")
+}
+
+fn list_metadata_text() -> String {
+    format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds")
+}
 
 fn status() -> Payload {
     Payload::Type(format!("{META}.Status").into())
@@ -464,13 +471,13 @@ fn unfold(out: &mut Object) {
 }
 
 /// Tells of `apiVersion`, `kind` and `metadata` where a whole object is embedded.
-fn embed(schema: &mut Value, dialect: Dialect, texts: &dyn Describe) {
+fn embed(schema: &mut Value, dialect: Dialect) {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.iter_mut().for_each(|(_, p)| embed(p, dialect, texts));
+        properties.iter_mut().for_each(|(_, p)| embed(p, dialect));
     }
     for name in ["items", "additionalProperties"] {
         if let Some(inner) = schema.get_mut(name).filter(|s| s.as_object().is_some()) {
-            embed(inner, dialect, texts);
+            embed(inner, dialect);
         }
     }
     let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
@@ -485,7 +492,7 @@ fn embed(schema: &mut Value, dialect: Dialect, texts: &dyn Describe) {
     let kind = "kind is a string value representing the type of this object. In CamelCase.";
     set_property(schema, "apiVersion", described(api_version, "resources"));
     set_property(schema, "kind", described(kind, "types-kinds"));
-    let metadata = reference(dialect, "ObjectMeta", texts.field(POD, "metadata"));
+    let metadata = reference(dialect, "ObjectMeta", &metadata_text());
     set_property(schema, "metadata", metadata);
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         properties.sort();
@@ -499,9 +506,8 @@ fn embed(schema: &mut Value, dialect: Dialect, texts: &dyn Describe) {
     schema.set_at(&["required"], Value::Array(required));
 }
 
-fn reference(dialect: Dialect, kind: &str, description: Option<&str>) -> Value {
+fn reference(dialect: Dialect, kind: &str, description: &str) -> Value {
     let target = dialect.reference(&format!("{META}.{kind}"));
-    let Some(description) = description else { return target };
     match (dialect, target.get("$ref")) {
         (Dialect::V2, Some(name)) => Value::from([("description", text(description)), ("$ref", name.clone())]),
         _ => Value::from([
@@ -587,7 +593,7 @@ mod tests {
         assert_eq!(definitions[0].0, "com.example.v1.Widget");
         assert_eq!(
             json::to_string(&definitions[0].1),
-            r##"{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},"spec":{"type":"object"}},"x-kubernetes-group-version-kind":[{"group":"example.com","kind":"Widget","version":"v1"}],"x-kubernetes-selectable-fields":[{"fieldPath":"spec.color"}]}"##
+            r##"{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"description":"Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata","allOf":[{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]},"spec":{"type":"object"}},"x-kubernetes-group-version-kind":[{"group":"example.com","kind":"Widget","version":"v1"}],"x-kubernetes-selectable-fields":[{"fieldPath":"spec.color"}]}"##
         );
     }
 
@@ -616,8 +622,8 @@ mod tests {
             r#"{"type":"object","x-kubernetes-embedded-resource":true}"#,
             Dialect::V3,
         );
-        embed(&mut schema, Dialect::V3, &());
+        embed(&mut schema, Dialect::V3);
         assert_eq!(schema.array_at(&["required"]).len(), 2);
-        assert!(schema.at(&["properties", "metadata", "$ref"]).is_some());
+        assert!(schema.at(&["properties", "metadata", "allOf"]).is_some());
     }
 }

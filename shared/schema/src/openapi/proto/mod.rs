@@ -46,8 +46,11 @@ struct Message {
     /// Field of `x-` members, 0 for none.
     extensions: u32,
     /// It is a choice: the one field the value goes into.
-    choose: Option<fn(&[u8]) -> (u32, Form)>,
+    choose: Option<Choose>,
 }
+
+/// The field that a value of a choice goes into.
+type Choose = fn(&[u8]) -> (u32, Form);
 
 #[derive(Clone, Copy)]
 enum Form {
