@@ -49,7 +49,11 @@ impl std::str::FromStr for Address {
             .trim_end_matches(']')
             .to_owned();
         let server_name = ServerName::try_from(host.clone()).map_err(|_| bad("its host is no name"))?;
-        let port = authority.port_u16().unwrap_or(443);
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            None if authority.host().len() == authority.as_str().len() => 443,
+            None => return Err(bad("its port is no port")),
+        };
         Ok(Address {
             authority,
             server_name,

@@ -2,8 +2,16 @@
 //! requests of a tier's own, and mirrors of resources that another tier holds.
 
 pub mod address;
+pub mod api;
 pub mod body;
 pub mod connection;
 pub mod metrics;
+pub mod mirror;
+pub mod options;
 pub mod pool;
 pub mod tls;
+
+pub use address::Address;
+pub use api::{Api, Patch};
+pub use mirror::{Mirror, MirrorConfig};
+pub use pool::Pool;

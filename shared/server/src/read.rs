@@ -12,6 +12,8 @@ use triptych_object::Status;
 
 /// A body may have so many bytes, as in kube-apiserver.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
+/// So many bytes of a body that is too large are still taken.
+const MAX_DRAINED: usize = 16 * 1024 * 1024;
 /// Bodies of at most this size are not counted against the budget.
 const SMALL: usize = 64 * 1024;
 /// All other bodies being read or worked on, in KiB.
@@ -36,6 +38,17 @@ fn too_large() -> Box<Status> {
     Status::too_large(format!("limit is {MAX_BODY}"))
 }
 
+/// Takes the rest of a body that is too large, within bounds, so that an HTTP/1.1 client comes to read the answer.
+async fn drain(mut body: Incoming) {
+    let mut taken = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        taken += frame.data_ref().map_or(0, Bytes::len);
+        if taken > MAX_DRAINED {
+            return;
+        }
+    }
+}
+
 impl Bodies {
     /// The whole body. Waits while others take the budget; the caller bounds the time.
     pub(crate) async fn read(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Whole, Box<Status>> {
@@ -43,6 +56,7 @@ impl Bodies {
             .get(CONTENT_LENGTH)
             .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
         if length.is_some_and(|l| l > MAX_BODY) {
+            drain(body).await;
             return Err(too_large());
         }
         let mut budget = None;
@@ -60,6 +74,7 @@ impl Bodies {
             }
             let size = first.len().max(more.len()) + data.len();
             if size > MAX_BODY {
+                drain(body).await;
                 return Err(too_large());
             }
             if budget.is_none() && size > SMALL {

@@ -207,6 +207,6 @@ async fn the_certificate_follows_its_file() {
         stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
     };
     let before = leaf().await;
-    pki.issue("server");
+    pki.issue(&tier.certificate);
     eventually("the new certificate", async || leaf().await != before).await;
 }

@@ -262,9 +262,10 @@ async fn more_requests_than_one_connection_has_places_for_are_all_answered() {
             let uri = format!("https://localhost{THINGS}?watch=1");
             let watch = send.send_request(request("GET", &uri, &[JOE], "")).await.unwrap();
             assert_eq!(watch.status(), 200);
-            watches.push(watch);
+            watches.push(tokio::spawn(watch.into_body().collect()));
         }
         clients.push(send);
     }
     assert_eq!(last.echo.active.load(Ordering::SeqCst), 450);
+    assert!(watches.iter().all(|w| !w.is_finished()));
 }

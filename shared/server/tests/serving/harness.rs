@@ -81,7 +81,9 @@ impl Authenticator for Trusting {
                 .get_all("x-remote-group")
                 .iter()
                 .filter_map(|v| v.to_str().ok());
-            text("x-remote-user").map(|name| UserInfo::new(name, groups.map(str::to_owned).collect::<Vec<_>>()))
+            // a tier's own requests name nobody else
+            let name = text("x-remote-user").unwrap_or_else(|| "system:tier:test".to_owned());
+            Some(UserInfo::new(name, groups.map(str::to_owned).collect::<Vec<_>>()))
         } else {
             text("authorization")
                 .and_then(|v| Some(UserInfo::new(v.strip_prefix("Bearer ")?, ["system:authenticated"])))
@@ -178,24 +180,30 @@ fn ticks(active: Active, pause: Duration) -> Body {
     Body::Stream(Box::pin(stream))
 }
 
-/// A tier that runs until it is dropped.
+/// A tier that runs until it is dropped, which ends it as a killed process ends.
 pub struct Running {
     pub address: SocketAddr,
+    /// Name of its certificate.
+    pub certificate: String,
     pub shutdown: Shutdown,
     pub echo: Arc<Echo>,
     pub metrics: Arc<Metrics>,
     pub ended: tokio::task::JoinHandle<Result<(), triptych_server::tier::Error>>,
+    runtime: Option<tokio::runtime::Runtime>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.ended.abort();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
 /// What a tier of a test is like.
 pub struct Plan {
     pub serves: bool,
+    pub also: Option<Arc<dyn Handler>>,
     pub next: Option<Vec<SocketAddr>>,
     pub edit: fn(&mut Settings),
 }
@@ -205,6 +213,7 @@ impl Plan {
     pub fn last() -> Plan {
         Plan {
             serves: true,
+            also: None,
             next: None,
             edit: |_| {},
         }
@@ -214,16 +223,19 @@ impl Plan {
     pub fn before(next: &[&Running]) -> Plan {
         Plan {
             serves: false,
+            also: None,
             next: Some(next.iter().map(|r| r.address).collect()),
             edit: |_| {},
         }
     }
 
     pub async fn start(self, pki: &Pki) -> Running {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let certificate = format!("server-{}", STARTED.fetch_add(1, Ordering::SeqCst));
         let mut settings = Settings {
             listen: "127.0.0.1:0".parse().unwrap(),
             address_file: None,
-            identity: pki.issue("server"),
+            identity: pki.issue(&certificate),
             http2: true,
             max_streams: 250,
             max_requests: 400,
@@ -248,6 +260,9 @@ impl Plan {
         if self.serves {
             let mut table = Table::default();
             table.resource("", "v1", "things", echo.clone());
+            if let Some(also) = self.also {
+                table.resource("", "v1", "roles", also);
+            }
             table.service("/api", "/api/v1", echo.clone());
             tier = tier.claim(Arc::new(table));
         }
@@ -261,15 +276,18 @@ impl Plan {
             ));
         }
         let shutdown = Shutdown::default();
-        let bound = tier.bind().await.unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let bound = runtime.spawn(tier.bind()).await.unwrap().unwrap();
         let address = bound.address();
-        let ended = tokio::spawn(bound.run(shutdown.clone()));
+        let ended = runtime.spawn(bound.run(shutdown.clone()));
         Running {
             address,
+            certificate,
             shutdown,
             echo,
             metrics,
             ended,
+            runtime: Some(runtime),
         }
     }
 }

@@ -6,3 +6,4 @@ mod forwarding;
 mod harness;
 mod hostile;
 mod lifecycle;
+mod mirror;
