@@ -139,7 +139,7 @@ impl Handler for Echo {
                 _ => {}
             }
             if request.info.verb == "watch" {
-                return Response::new(ticks(active, Duration::from_millis(20)));
+                return Response::new(ticks(active, Duration::from_millis(100)));
             }
             if request.info.name == "endless" {
                 return Response::new(ticks(active, Duration::ZERO));
