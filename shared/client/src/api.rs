@@ -76,18 +76,21 @@ impl Api {
 
     /// POST to a collection or subresource.
     pub async fn create(&self, path: &str, object: &Value) -> StatusResult<Value> {
-        self.document(Method::POST, path, Some((JSON, json::to_vec(object)))).await
+        self.document(Method::POST, path, Some((JSON, json::to_vec(object))))
+            .await
     }
 
     /// PUT of an object or subresource.
     pub async fn update(&self, path: &str, object: &Value) -> StatusResult<Value> {
-        self.document(Method::PUT, path, Some((JSON, json::to_vec(object)))).await
+        self.document(Method::PUT, path, Some((JSON, json::to_vec(object))))
+            .await
     }
 
     /// PATCH; `path` carries `fieldManager` and `force` for an apply.
     pub async fn patch(&self, path: &str, kind: Patch, patch: &Value) -> StatusResult<Value> {
         let content_type = HeaderValue::from_static(kind.content_type());
-        self.document(Method::PATCH, path, Some((content_type, json::to_vec(patch)))).await
+        self.document(Method::PATCH, path, Some((content_type, json::to_vec(patch))))
+            .await
     }
 
     /// DELETE.
@@ -100,7 +103,12 @@ impl Api {
         json::from_slice(&bytes).map_err(|e| Status::internal(format!("{} sent no JSON: {e}", self.pool.name())))
     }
 
-    pub(crate) async fn bytes(&self, method: Method, path: &str, body: Option<(HeaderValue, Vec<u8>)>) -> StatusResult<Bytes> {
+    pub(crate) async fn bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(HeaderValue, Vec<u8>)>,
+    ) -> StatusResult<Bytes> {
         let exchange = async {
             let response = self.open(Class::Request, method, path, body).await?;
             let (head, body) = response.into_parts();
@@ -108,7 +116,11 @@ impl Api {
                 .collect(MAX_ANSWER)
                 .await
                 .map_err(|e| Status::service_unavailable(e.to_string(), 1))?;
-            if head.status.is_success() { Ok(bytes) } else { Err(failure(head.status, &bytes)) }
+            if head.status.is_success() {
+                Ok(bytes)
+            } else {
+                Err(failure(head.status, &bytes))
+            }
         };
         tokio::time::timeout(TIMEOUT, exchange)
             .await
@@ -133,7 +145,9 @@ impl Api {
         path: &str,
         body: Option<(HeaderValue, Vec<u8>)>,
     ) -> StatusResult<Response<Incoming>> {
-        let target: PathAndQuery = path.parse().map_err(|e| Status::internal(format!("bad path {path:?}: {e}")))?;
+        let target: PathAndQuery = path
+            .parse()
+            .map_err(|e| Status::internal(format!("bad path {path:?}: {e}")))?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, JSON);
         headers.insert(USER_AGENT, self.agent.clone());
@@ -164,7 +178,11 @@ fn failure(code: StatusCode, body: &[u8]) -> Box<Status> {
     {
         return Box::new(read_status(code.as_u16(), &value));
     }
-    let text = String::from_utf8_lossy(body).trim().chars().take(200).collect::<String>();
+    let text = String::from_utf8_lossy(body)
+        .trim()
+        .chars()
+        .take(200)
+        .collect::<String>();
     let mut status = *Status::unknown(if text.is_empty() { code.to_string() } else { text });
     status.code = code.as_u16();
     Box::new(status)

@@ -71,7 +71,11 @@ impl MirrorConfig {
     }
 
     fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     fn collection(&self) -> String {
@@ -343,7 +347,11 @@ impl Follower {
                     bookmark = Some(at);
                 }
                 Ok(Event::Error(status)) => {
-                    outcome = Err(if status.code == 410 { Next::List(status.message) } else { Next::Resume(status.message) });
+                    outcome = Err(if status.code == 410 {
+                        Next::List(status.message)
+                    } else {
+                        Next::Resume(status.message)
+                    });
                     break;
                 }
                 Err(why) => {
@@ -415,7 +423,9 @@ impl Follower {
         let mut changed: Vec<Arc<Object>> = Vec::new();
         for object in listed.objects {
             kept.insert(Arc::clone(object.key()));
-            let same = known.get(object.key()).is_some_and(|k| k.revision() >= object.revision());
+            let same = known
+                .get(object.key())
+                .is_some_and(|k| k.revision() >= object.revision());
             if !same {
                 changed.push(object);
             }
@@ -470,7 +480,10 @@ enum Event {
 fn event(config: &MirrorConfig, line: &[u8]) -> Result<Event, String> {
     let mut event = json::from_slice(line).map_err(|e| format!("an event is no JSON: {e}"))?;
     let kind = event.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
-    let object = event.as_object_mut().and_then(|o| o.remove("object")).ok_or("an event without object")?;
+    let object = event
+        .as_object_mut()
+        .and_then(|o| o.remove("object"))
+        .ok_or("an event without object")?;
     Ok(match kind.as_str() {
         "ADDED" | "MODIFIED" => {
             let (object, revision) = ingest(config, object)?;
@@ -499,17 +512,24 @@ fn ingest(config: &MirrorConfig, mut object: Value) -> Result<(Object, Revision)
         members.insert("kind", config.kind.as_str().into());
         members.insert("apiVersion", config.api_version().as_str().into());
     }
-    let object = Object::from_json(key.into(), revision, &json::to_vec(&object), &config.fields).map_err(|e| e.to_string())?;
+    let object =
+        Object::from_json(key.into(), revision, &json::to_vec(&object), &config.fields).map_err(|e| e.to_string())?;
     Ok((object, revision))
 }
 
 fn text<'a>(document: &'a Value, key: &str) -> &'a str {
-    document.get("metadata").and_then(|m| m.get(key)).and_then(Value::as_str).unwrap_or("")
+    document
+        .get("metadata")
+        .and_then(|m| m.get(key))
+        .and_then(Value::as_str)
+        .unwrap_or("")
 }
 
 fn revision_of(document: &Value) -> Result<Revision, String> {
     let revision = text(document, "resourceVersion");
-    revision.parse().map_err(|_| format!("{revision:?} is no resourceVersion"))
+    revision
+        .parse()
+        .map_err(|_| format!("{revision:?} is no resourceVersion"))
 }
 
 /// The lines of a watch, all that are there at once.
@@ -539,7 +559,9 @@ impl Lines {
             if self.rest.len() > MAX_LINE {
                 return Err("an event is too large".to_owned());
             }
-            let Some(end) = self.rest.iter().rposition(|b| *b == b'\n') else { continue };
+            let Some(end) = self.rest.iter().rposition(|b| *b == b'\n') else {
+                continue;
+            };
             let whole = self.rest.split_to(end + 1).freeze();
             let lines = whole.split(|b| *b == b'\n').filter(|l| !l.trim_ascii().is_empty());
             let lines: Vec<Bytes> = lines.map(|l| whole.slice_ref(l)).collect();
@@ -578,15 +600,20 @@ mod tests {
 
     #[test]
     fn events_become_updates_under_store_keys() {
-        let put = br#"{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"rules":[]}}"#;
-        let Event::Changed(Update::Put(object), 7) = event(&config(), put).unwrap() else { unreachable!() };
+        let put =
+            br#"{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"rules":[]}}"#;
+        let Event::Changed(Update::Put(object), 7) = event(&config(), put).unwrap() else {
+            unreachable!()
+        };
         assert_eq!(&**object.key(), "/roles/n/a");
         assert_eq!(
             String::from_utf8_lossy(object.bytes()),
             r#"{"kind":"Role","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"resourceVersion":"7","name":"a","namespace":"n"},"rules":[]}"#
         );
         let gone = br#"{"type":"DELETED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"9"}}}"#;
-        let Event::Changed(Update::Delete(key, 9), 9) = event(&config(), gone).unwrap() else { unreachable!() };
+        let Event::Changed(Update::Delete(key, 9), 9) = event(&config(), gone).unwrap() else {
+            unreachable!()
+        };
         assert_eq!(&*key, "/roles/n/a");
         let error = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
         assert!(matches!(event(&config(), error).unwrap(), Event::Error(s) if s.code == 410 && s.reason == "Expired"));
@@ -595,7 +622,10 @@ mod tests {
 
     #[test]
     fn paths_follow_group_and_scope() {
-        assert_eq!(config().object("n", "a"), "/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/a");
+        assert_eq!(
+            config().object("n", "a"),
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/a"
+        );
         let namespaces = MirrorConfig::new("", "v1", "Namespace", "namespaces", false);
         assert_eq!(namespaces.object("", "a"), "/api/v1/namespaces/a");
         assert_eq!(namespaces.key("", "a"), "/namespaces/a");

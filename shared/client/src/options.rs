@@ -50,7 +50,11 @@ pub struct TierConnections {
 
 impl TierConnections {
     /// Reads the files; `None` if there are problems.
-    pub fn load(own: TierOptions, forwarding: Option<ForwardingOptions>, problems: &mut Problems) -> Option<TierConnections> {
+    pub fn load(
+        own: TierOptions,
+        forwarding: Option<ForwardingOptions>,
+        problems: &mut Problems,
+    ) -> Option<TierConnections> {
         let TierOptions {
             tier_client_cert_file,
             tier_client_key_file,

@@ -1,9 +1,9 @@
 //! The answers that the chain itself gives besides `Status` documents: Go's plain texts, JSON that is no API object.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use triptych_object::Status;
+pub use triptych_registry::respond::failure;
 use triptych_registry::{Body, Response};
 
 const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
@@ -11,19 +11,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// `Cache-Control` of every answer that sets none.
 pub const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
-
-/// A `Status` in the form asked for.
-pub fn failure(status: &Status, _headers: &HeaderMap, _query: &str) -> Response {
-    let mut bytes = status.to_json();
-    bytes.push(b'\n');
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = full(code, JSON, bytes.into());
-    let seconds = status.retry_after_seconds();
-    if seconds > 0 {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    }
-    response
-}
 
 /// Go's `http.Error`: a line of text.
 pub fn plain_error(code: StatusCode, text: impl Into<String>) -> Response {

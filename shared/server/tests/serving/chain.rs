@@ -99,6 +99,37 @@ async fn each_refusal_is_kubes() {
 }
 
 #[tokio::test]
+async fn refusals_come_in_the_form_asked_for() {
+    let pki = Pki::new();
+    let tier = Plan::last().start(&pki).await;
+    let wrong = ("authorization", "Bearer wrong");
+    let answer = ask(
+        &pki,
+        tier.address,
+        "GET",
+        "/api",
+        &[wrong, ("accept", "application/yaml")],
+    )
+    .await;
+    assert_eq!(answer.header("content-type"), "application/yaml");
+    assert!(
+        answer.body.starts_with("apiVersion: v1\ncode: 401\nkind: Status\n"),
+        "{answer:?}"
+    );
+    let answer = ask(
+        &pki,
+        tier.address,
+        "GET",
+        "/api",
+        &[wrong, ("accept", "application/vnd.kubernetes.protobuf")],
+    )
+    .await;
+    assert!(answer.body.starts_with("k8s\0"), "{answer:?}");
+    let answer = ask(&pki, tier.address, "GET", "/api", &[wrong, ("accept", "text/html")]).await;
+    assert_eq!(answer.header("content-type"), "application/json");
+}
+
+#[tokio::test]
 async fn health_version_index_and_metrics_are_served() {
     let pki = Pki::new();
     let tier = Plan::last().start(&pki).await;

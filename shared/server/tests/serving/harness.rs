@@ -276,7 +276,11 @@ impl Plan {
             ));
         }
         let shutdown = Shutdown::default();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let bound = runtime.spawn(tier.bind()).await.unwrap().unwrap();
         let address = bound.address();
         let ended = runtime.spawn(bound.run(shutdown.clone()));

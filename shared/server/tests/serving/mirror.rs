@@ -46,7 +46,10 @@ impl Shelf {
         s.revision += 1;
         let revision = s.revision;
         s.objects.insert(name.to_owned(), revision);
-        s.log.push((revision, format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object(name, revision))));
+        s.log.push((
+            revision,
+            format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object(name, revision)),
+        ));
         self.changed.notify_waiters();
     }
 
@@ -55,7 +58,10 @@ impl Shelf {
         s.revision += 1;
         let revision = s.revision;
         s.objects.remove(name);
-        s.log.push((revision, format!("{{\"type\":\"DELETED\",\"object\":{}}}\n", object(name, revision))));
+        s.log.push((
+            revision,
+            format!("{{\"type\":\"DELETED\",\"object\":{}}}\n", object(name, revision)),
+        ));
         self.changed.notify_waiters();
     }
 
@@ -77,7 +83,11 @@ impl Handler for Shelved {
                     shelf.lists.fetch_add(1, Ordering::SeqCst);
                     let s = shelf.state.lock().unwrap();
                     let items: Vec<String> = s.objects.iter().map(|(n, r)| object(n, *r)).collect();
-                    let list = format!(r#"{{"metadata":{{"resourceVersion":"{}"}},"items":[{}]}}"#, s.revision, items.join(","));
+                    let list = format!(
+                        r#"{{"metadata":{{"resourceVersion":"{}"}},"items":[{}]}}"#,
+                        s.revision,
+                        items.join(",")
+                    );
                     Response::new(Body::from(list.into_bytes()))
                 }
                 _ => {
@@ -100,7 +110,10 @@ impl Handler for Shelved {
 }
 
 fn watch(shelf: Arc<Shelf>, request: &Request) -> triptych_registry::Response {
-    let after: u64 = triptych_object::request::param(&request.query, "resourceVersion").unwrap().parse().unwrap();
+    let after: u64 = triptych_object::request::param(&request.query, "resourceVersion")
+        .unwrap()
+        .parse()
+        .unwrap();
     let stream = futures_util::stream::unfold((shelf, after), |(shelf, after)| async move {
         loop {
             let changed = Arc::clone(&shelf.changed);
@@ -108,7 +121,8 @@ fn watch(shelf: Arc<Shelf>, request: &Request) -> triptych_registry::Response {
             {
                 let s = shelf.state.lock().unwrap();
                 if after < s.floor {
-                    let error = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"message\":\"too old\"}}\n";
+                    let error =
+                        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"message\":\"too old\"}}\n";
                     drop(s);
                     return Some((Ok(Bytes::from(error)), (shelf, u64::MAX)));
                 }
@@ -152,7 +166,12 @@ async fn world() -> World {
 fn api(pki: &Pki, tier: &Running) -> Api {
     let addresses = vec![format!("https://{}", tier.address).parse().unwrap()];
     let metrics = ClientMetrics::new(&prometheus::Registry::new()).unwrap();
-    let pool = Pool::new("core-api", addresses, pki.connector(Some("system:tier:x")), metrics.target("core-api"));
+    let pool = Pool::new(
+        "core-api",
+        addresses,
+        pki.connector(Some("system:tier:x")),
+        metrics.target("core-api"),
+    );
     Api::new(pool, "test")
 }
 
@@ -168,7 +187,14 @@ async fn a_mirror_follows_and_lists_again_when_history_is_lost() {
     w.shelf.put("two");
     w.shelf.delete("one");
     eventually("the changes", async || names(&w.mirror) == ["two"]).await;
-    let first = w.mirror.snapshot().unwrap().get("/roles/a/two").unwrap().bytes().clone();
+    let first = w
+        .mirror
+        .snapshot()
+        .unwrap()
+        .get("/roles/a/two")
+        .unwrap()
+        .bytes()
+        .clone();
     assert_eq!(
         String::from_utf8_lossy(&first),
         r#"{"kind":"Role","apiVersion":"v1","metadata":{"resourceVersion":"2","name":"two","namespace":"a"}}"#
