@@ -3,6 +3,7 @@
 pub mod context;
 pub mod coordination;
 pub mod core;
+pub mod defaults;
 pub mod discovery;
 pub mod events;
 pub mod kinds;
@@ -11,4 +12,5 @@ pub mod node;
 pub mod printing;
 pub mod rbac;
 pub mod schema;
+pub mod unified_diff;
 pub mod validation;

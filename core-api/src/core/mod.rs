@@ -7,6 +7,7 @@ mod limit_range;
 mod namespace;
 mod node;
 pub mod node_labels;
+mod pod;
 mod resource_quota;
 mod secret;
 mod service_account;
@@ -23,6 +24,7 @@ pub fn register(kinds: &mut Kinds) {
     kinds.subresource("", "namespaces", "finalize", namespace::Finalize);
     kinds.strategy("", "nodes", node::Nodes);
     kinds.subresource("", "nodes", "status", node::Status);
+    pod::register(kinds);
     kinds.strategy("", "resourcequotas", resource_quota::ResourceQuotas);
     kinds.subresource("", "resourcequotas", "status", resource_quota::Status);
     kinds.strategy("", "secrets", secret::Secrets);

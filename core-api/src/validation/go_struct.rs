@@ -46,8 +46,19 @@ pub fn of_type(schema: &Schema, ty: TypeId, value: Option<&Value>) -> Value {
         Shape::Struct(s) => {
             let value = value.unwrap_or(&Value::Null);
             let mut out = Object::with_capacity(s.fields.len());
-            for field in &s.fields {
-                struct_field(schema, field, value.get(&field.name), &mut out);
+            let name = node.name.as_deref().unwrap_or("");
+            match ORDERS.iter().find(|(ty, _)| name.ends_with(ty)) {
+                Some((_, order)) => {
+                    let fields = order.iter().filter_map(|name| s.field(name));
+                    fields.for_each(|field| struct_field(schema, field, value.get(&field.name), &mut out));
+                }
+                None => {
+                    let fields = s.fields.iter();
+                    fields.for_each(|field| struct_field(schema, field, value.get(&field.name), &mut out));
+                }
+            }
+            if name.ends_with(".v1.PodSpec") {
+                host_namespaces(value, &mut out);
             }
             Value::Object(out)
         }
@@ -68,6 +79,149 @@ pub fn of_type(schema: &Schema, ty: TypeId, value: Option<&Value>) -> Value {
         },
         shape => value.cloned().unwrap_or_else(|| zero(shape)),
     }
+}
+
+/// Types whose internal form has its fields in another order than v1, or not all of them.
+const ORDERS: [(&str, &[&str]); 4] = [
+    (
+        "core.v1.PodSpec",
+        &[
+            "volumes",
+            "initContainers",
+            "containers",
+            "ephemeralContainers",
+            "restartPolicy",
+            "terminationGracePeriodSeconds",
+            "activeDeadlineSeconds",
+            "dnsPolicy",
+            "nodeSelector",
+            "serviceAccountName",
+            "automountServiceAccountToken",
+            "nodeName",
+            "securityContext",
+            "imagePullSecrets",
+            "hostname",
+            "subdomain",
+            "setHostnameAsFQDN",
+            "affinity",
+            "schedulerName",
+            "tolerations",
+            "hostAliases",
+            "priorityClassName",
+            "priority",
+            "preemptionPolicy",
+            "dnsConfig",
+            "readinessGates",
+            "runtimeClassName",
+            "overhead",
+            "enableServiceLinks",
+            "topologySpreadConstraints",
+            "os",
+            "schedulingGates",
+            "resourceClaims",
+            "resources",
+            "hostnameOverride",
+            "schedulingGroup",
+        ],
+    ),
+    (
+        "core.v1.PodSecurityContext",
+        &[
+            "seLinuxOptions",
+            "windowsOptions",
+            "runAsUser",
+            "runAsGroup",
+            "runAsNonRoot",
+            "supplementalGroups",
+            "supplementalGroupsPolicy",
+            "fsGroup",
+            "fsGroupChangePolicy",
+            "sysctls",
+            "seccompProfile",
+            "appArmorProfile",
+            "seLinuxChangePolicy",
+        ],
+    ),
+    (
+        "core.v1.Volume",
+        &[
+            "name",
+            "hostPath",
+            "emptyDir",
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "gitRepo",
+            "secret",
+            "nfs",
+            "iscsi",
+            "glusterfs",
+            "persistentVolumeClaim",
+            "rbd",
+            "quobyte",
+            "flexVolume",
+            "cinder",
+            "cephfs",
+            "flocker",
+            "downwardAPI",
+            "fc",
+            "azureFile",
+            "configMap",
+            "vsphereVolume",
+            "azureDisk",
+            "photonPersistentDisk",
+            "projected",
+            "portworxVolume",
+            "scaleIO",
+            "storageos",
+            "csi",
+            "ephemeral",
+            "image",
+        ],
+    ),
+    (
+        "batch.v1.JobSpec",
+        &[
+            "parallelism",
+            "completions",
+            "podFailurePolicy",
+            "successPolicy",
+            "activeDeadlineSeconds",
+            "backoffLimit",
+            "backoffLimitPerIndex",
+            "maxFailedIndexes",
+            "selector",
+            "manualSelector",
+            "template",
+            "ttlSecondsAfterFinished",
+            "completionMode",
+            "suspend",
+            "podReplacementPolicy",
+            "managedBy",
+        ],
+    ),
+];
+
+/// Internally, a pod's use of the host's namespaces is part of its security context.
+fn host_namespaces(spec: &Value, out: &mut Object) {
+    let Some(Value::Object(context)) = out.get_mut("SecurityContext") else {
+        return;
+    };
+    let flag = |name: &str| Value::Bool(spec.get(name).and_then(Value::as_bool) == Some(true));
+    let pointer = |name: &str| spec.get(name).cloned().unwrap_or(Value::Null);
+    let mut whole: Object = [
+        ("HostNetwork", flag("hostNetwork")),
+        ("HostPID", flag("hostPID")),
+        ("HostIPC", flag("hostIPC")),
+        ("ShareProcessNamespace", pointer("shareProcessNamespace")),
+        ("HostUsers", pointer("hostUsers")),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect();
+    for (name, value) in std::mem::take(context) {
+        whole.insert(name, value);
+    }
+    *context = whole;
 }
 
 fn struct_field(schema: &Schema, field: &Field, value: Option<&Value>, out: &mut Object) {
@@ -106,6 +260,16 @@ pub fn go_name(json: &str) -> String {
     ];
     match json {
         "cephfs" => return "CephFS".into(),
+        "storageos" => return "StorageOS".into(),
+        "iqn" => return "IQN".into(),
+        "pdName" => return "PDName".into(),
+        "chapAuthDiscovery" => return "DiscoveryCHAPAuth".into(),
+        "chapAuthSession" => return "SessionCHAPAuth".into(),
+        "wwids" => return "WWIDs".into(),
+        "diskURI" => return "DataDiskURI".into(),
+        "sslEnabled" => return "SSLEnabled".into(),
+        "lastState" => return "LastTerminationState".into(),
+        "ttlSecondsAfterFinished" => return "TTLSecondsAfterFinished".into(),
         "glusterfs" => return "Glusterfs".into(),
         "downwardAPI" => return "DownwardAPI".into(),
         "hostIPC" => return "HostIPC".into(),

@@ -17,6 +17,7 @@ pub mod pod_annotations;
 pub mod pod_options;
 pub mod pod_spec;
 pub mod pod_template;
+pub mod pod_warnings;
 pub mod port_numbers;
 pub mod probes;
 pub mod resource_names;

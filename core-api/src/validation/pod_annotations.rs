@@ -160,6 +160,21 @@ fn agree(annotation: Cursor<'_>, profile: Cursor<'_>, what: &str, runtime_defaul
     }
 }
 
+/// The `appArmorProfile` that an AppArmor annotation means; `None` if it means none.
+pub fn profile_of_annotation(annotation: &str) -> Option<Value> {
+    match annotation {
+        "unconfined" => Some(Value::from([("type", "Unconfined".into())])),
+        "runtime/default" => Some(Value::from([("type", "RuntimeDefault".into())])),
+        _ => {
+            let profile = annotation.strip_prefix("localhost/").filter(|p| !p.is_empty())?;
+            Some(Value::from([
+                ("type", "Localhost".into()),
+                ("localhostProfile", profile.into()),
+            ]))
+        }
+    }
+}
+
 /// Annotations that may not be added, changed or removed; `old` are those of the stored pod.
 pub fn unchanged(c: Cursor<'_>, old: Option<&Value>) {
     let old_of = |key: &str| old.and_then(|o| o.get(key));
