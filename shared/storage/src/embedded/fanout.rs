@@ -102,6 +102,23 @@ impl Fanout {
         self.published.store(revision, Ordering::Release);
     }
 
+    /// The store is at `revision` and what led there has to be read from the file.
+    pub(super) fn resume_from_history(&self, revision: Revision) {
+        let subscriptions = self.subscriptions.lock();
+        if revision == self.published() {
+            return;
+        }
+        for subscription in subscriptions.by_folder.values().flatten().chain(&subscriptions.others) {
+            subscription.last_change.store(revision, Ordering::Release);
+            *subscription.queue.lock() = Queue {
+                overflowed: true,
+                ..Queue::default()
+            };
+            subscription.notify.notify_one();
+        }
+        self.published.store(revision, Ordering::Release);
+    }
+
     /// A new watch and the revision after which its queue begins.
     pub(super) fn subscribe(self: &Arc<Self>, prefix: &str) -> (Arc<Subscription>, Revision) {
         let subscription = Arc::new(Subscription {

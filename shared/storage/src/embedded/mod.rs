@@ -5,10 +5,11 @@
 //! values live in the file, and decoded in the watch caches above.
 
 mod fanout;
+mod file;
 mod tables;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::error::{Error, WriteError};
 use crate::store::{Entry, MAX_VALUE_BYTES, Page, ProgressSupport, Range, Revision, Store, Watch, Write};
 use fanout::Fanout;
+use file::StoreFile;
 use tables::{EXPIRY, FIRST_REVISION, KEYS, LOG, META, failed};
 use writer::{Command, Writer};
 
@@ -53,7 +55,7 @@ pub struct Embedded {
     commands: Option<mpsc::Sender<Command>>,
     permits: Arc<Semaphore>,
     writer: Option<std::thread::JoinHandle<()>>,
-    file: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Embedded {
@@ -61,26 +63,41 @@ impl Embedded {
     pub fn open(folder: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
         let unusable = |error: std::io::Error| Error::Unavailable(format!("{}: {error}", folder.display()));
         make_private_folder(folder).map_err(unusable)?;
-        let file = folder.join(FILE);
-        let db = Database::builder()
-            .set_cache_size(PAGE_CACHE)
-            .create(&file)
-            .map_err(|error| match error {
-                redb::DatabaseError::DatabaseAlreadyOpen => {
-                    Error::Unavailable(format!("{}: another process has this store open", file.display()))
-                }
-                other => failed(other),
-            })?;
-        let db = Arc::new(db);
-        let revision = prepare(&db)?;
+        let path = folder.join(FILE);
+        let open = {
+            let path = path.clone();
+            move || {
+                Database::builder()
+                    .set_cache_size(PAGE_CACHE)
+                    .create(&path)
+                    .map_err(|error| match error {
+                        redb::DatabaseError::DatabaseAlreadyOpen => {
+                            Error::Unavailable(format!("{}: another process has this store open", path.display()))
+                        }
+                        other => failed(other),
+                    })
+            }
+        };
+        Self::open_with(open, path, options)
+    }
+
+    fn open_with(
+        open: impl Fn() -> Result<Database, Error> + Send + Sync + 'static,
+        path: PathBuf,
+        options: EmbeddedOptions,
+    ) -> Result<Self, Error> {
+        let file = Arc::new(StoreFile::open(open)?);
+        let revision = prepare(&*file.database()?)?;
         let fanout = Fanout::starting_at(revision);
         let (commands, receiver) = mpsc::channel();
-        let writer = Writer::new(db.clone(), fanout.clone(), receiver, options.compaction_interval)?;
+        let writer = Writer::new(file.clone(), fanout.clone(), receiver, options.compaction_interval)?;
         let thread = std::thread::Builder::new().name("store-writer".into());
-        let writer = thread.spawn(move || writer.run()).map_err(unusable)?;
+        let writer = thread
+            .spawn(move || writer.run())
+            .map_err(|error| Error::Unavailable(error.to_string()))?;
         let permits = Arc::new(Semaphore::new(WAITING_WRITES));
         let reads = Reads {
-            db,
+            file,
             permits: Arc::new(Semaphore::new(READS)),
         };
         Ok(Self {
@@ -89,7 +106,7 @@ impl Embedded {
             commands: Some(commands),
             permits,
             writer: Some(writer),
-            file,
+            path,
         })
     }
 
@@ -147,7 +164,7 @@ fn prepare(db: &Database) -> Result<Revision, Error> {
 /// Runs reads where they may block.
 #[derive(Clone)]
 struct Reads {
-    db: Arc<Database>,
+    file: Arc<StoreFile>,
     permits: Arc<Semaphore>,
 }
 
@@ -157,10 +174,10 @@ impl Reads {
         query: impl FnOnce(&ReadTransaction) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
-        let db = self.db.clone();
+        let file = self.file.clone();
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            query(&db.begin_read().map_err(failed)?)
+            query(&file.database()?.begin_read().map_err(failed)?)
         });
         task.await.map_err(|_| Error::Closed)?
     }
@@ -247,10 +264,13 @@ impl Store for Embedded {
 
     fn size(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
-            let metadata = tokio::fs::metadata(&self.file).await;
+            let metadata = tokio::fs::metadata(&self.path).await;
             metadata
                 .map(|metadata| metadata.len())
                 .map_err(|error| Error::Unavailable(error.to_string()))
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use redb::{Database, ReadableTable, Table, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, Table, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::fanout::Fanout;
+use super::file::StoreFile;
 use super::tables::{EXPIRY, Head, KEYS, LOG, META, Record, entry_at, failed, meta};
 use crate::error::{Conflict, Error, WriteError};
 use crate::store::{Change, Entry, Expect, Revision};
@@ -25,6 +26,8 @@ const SWEEP: usize = 500;
 const SCRUB: u64 = 2000;
 /// Expired keys are gathered for this long before a sweep.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Time between attempts to open a file again that failed.
+const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) enum Command {
     Write {
@@ -43,7 +46,9 @@ pub(super) enum Command {
 }
 
 pub(super) struct Writer {
-    db: Arc<Database>,
+    file: Arc<StoreFile>,
+    /// When a file that failed is opened again.
+    reopen_at: Option<Instant>,
     fanout: Arc<Fanout>,
     commands: Receiver<Command>,
     revision: Revision,
@@ -81,22 +86,20 @@ struct Outcome {
 
 impl Writer {
     pub(super) fn new(
-        db: Arc<Database>,
+        file: Arc<StoreFile>,
         fanout: Arc<Fanout>,
         commands: Receiver<Command>,
         interval: Option<Duration>,
     ) -> Result<Self, Error> {
-        let read = redb::ReadableDatabase::begin_read(&*db).map_err(failed)?;
-        let table = read.open_table(META).map_err(failed)?;
-        let revision = fanout.published();
-        let now = Instant::now();
+        let (revision, now) = (fanout.published(), Instant::now());
         let mut writer = Self {
-            db: db.clone(),
+            file,
+            reopen_at: None,
             fanout,
             commands,
             revision,
-            compacted: meta(&table, "compacted")?.unwrap_or(0),
-            scrubbed: meta(&table, "scrubbed")?.unwrap_or(0),
+            compacted: 0,
+            scrubbed: 0,
             next_expiry: None,
             housekeeping_after: now,
             compaction: interval.map(|interval| Compaction {
@@ -105,9 +108,37 @@ impl Writer {
                 mark: revision,
             }),
         };
-        let expiry = read.open_table(EXPIRY).map_err(failed)?;
-        writer.next_expiry = expiry.first().map_err(failed)?.map(|(key, _)| key.value().0);
+        let database = writer.file.database()?;
+        writer.load(&database)?;
         Ok(writer)
+    }
+
+    /// Reads where the store is.
+    fn load(&mut self, database: &Database) -> Result<(), Error> {
+        let read = database.begin_read().map_err(failed)?;
+        let table = read.open_table(META).map_err(failed)?;
+        self.revision = meta(&table, "revision")?.unwrap_or(self.revision);
+        self.compacted = meta(&table, "compacted")?.unwrap_or(0).max(self.compacted);
+        self.scrubbed = meta(&table, "scrubbed")?.unwrap_or(0);
+        let expiry = read.open_table(EXPIRY).map_err(failed)?;
+        self.next_expiry = expiry.first().map_err(failed)?.map(|(key, _)| key.value().0);
+        Ok(())
+    }
+
+    /// Opens the file again. What the failed write left there, if anything, was answered with an error and is told now.
+    fn reopen(&mut self) {
+        let reopened = self.file.reopen().and_then(|database| self.load(&database));
+        match reopened {
+            Ok(()) => {
+                self.reopen_at = None;
+                self.fanout.resume_from_history(self.revision);
+                tracing::info!(revision = self.revision, "the store's file was opened again");
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the store's file could not be opened again");
+                self.reopen_at = Some(Instant::now() + REOPEN_EVERY);
+            }
+        }
     }
 
     /// Runs until all senders are gone.
@@ -133,12 +164,18 @@ impl Writer {
                 compaction.mark = self.revision;
             }
             self.step(batch);
+            if self.reopen_at.is_some_and(|at| at <= Instant::now()) {
+                self.reopen();
+            }
         }
     }
 
     /// How long nothing needs to be done without a command.
     fn idle_time(&self) -> Duration {
         let now = Instant::now();
+        if let Some(at) = self.reopen_at {
+            return at.saturating_duration_since(now);
+        }
         let earliest = self.housekeeping_after.saturating_duration_since(now);
         if self.scrubbed < self.compacted {
             return earliest;
@@ -175,7 +212,9 @@ impl Writer {
         let result = self.transact(batch, sweep, rested, &mut outcome, &mut permits);
         drop(permits);
         if let Err(error) = result {
-            tracing::error!(%error, "the store could not write");
+            if self.reopen_at.is_none() {
+                tracing::error!(%error, "the store could not write");
+            }
             for (reply, _) in outcome.writes {
                 let _ = reply.send(Err(WriteError::Store(error.clone())));
             }
@@ -184,6 +223,7 @@ impl Writer {
             }
             // Housekeeping that fails is tried again later, not at once.
             self.housekeeping_after = Instant::now() + 10 * SWEEP_EVERY;
+            self.reopen_at.get_or_insert_with(Instant::now);
             return;
         }
         self.revision = outcome.revision;
@@ -243,7 +283,8 @@ impl Writer {
                 }
             }
         }
-        let transaction = self.db.begin_write().map_err(failed)?;
+        let database = self.file.database()?;
+        let transaction = database.begin_write().map_err(failed)?;
         {
             let mut tables = Tables::open(&transaction)?;
             for (index, (key, expect, put, ttl)) in waiting.into_iter().enumerate() {
