@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use triptych_object::Value;
 use triptych_object::json;
 use triptych_registry::discovery::{Entry, Snapshot, documents, resources};
-use triptych_schema::Table;
 use triptych_schema::resource::{Need, Resource};
+use triptych_schema::{Table, protobuf};
 
 /// Which of the recorded servers.
 #[derive(Clone, Copy)]
@@ -143,4 +143,78 @@ fn the_root_of_the_core_group_names_the_server() {
     let address = recorded.array_at(&["serverAddressByClientCIDRs"])[0].str_at(&["serverAddress"]);
     let made: Value = documents::api_versions(address);
     assert_eq!(json::to_string(&made), json::to_string(&recorded));
+}
+
+#[test]
+fn every_document_has_a_protobuf_form_that_says_the_same() {
+    let tables = tables();
+    let groups = served(&tables, Served::Default);
+    let entries = groups
+        .iter()
+        .map(|((group, version), list)| Entry::current(group, version, &resources::aggregated(list.iter().copied())));
+    let snapshot = Snapshot::new(entries);
+    let schema = &tables[0].schema;
+    let plain = resources::plain(groups[&("apps", "v1")].iter().copied());
+    let list = json::to_vec(&documents::api_resource_list("apps", "v1", plain));
+    let versions = json::to_vec(&documents::api_versions("10.0.0.1:443"));
+    for (type_name, document) in [
+        (
+            "io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList",
+            &snapshot.aggregated_apis().body[..],
+        ),
+        (
+            "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList",
+            &snapshot.group_list()[..],
+        ),
+        (
+            "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup",
+            &snapshot.group("apps").unwrap()[..],
+        ),
+        ("io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList", &list[..]),
+        ("io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions", &versions[..]),
+    ] {
+        let ty = schema.named(type_name).unwrap();
+        let document = json::from_slice(document).unwrap();
+        let encoded = protobuf::encode_object(schema, ty, &document).unwrap();
+        let envelope = protobuf::open(&encoded).unwrap();
+        assert_eq!(envelope.kind, document.str_at(&["kind"]));
+        assert_eq!(envelope.api_version, document.str_at(&["apiVersion"]));
+        let mut decoded = protobuf::decode(schema, ty, envelope.raw).unwrap();
+        for name in ["kind", "apiVersion"] {
+            if let Some(value) = document.get(name) {
+                decoded.set_at(&[name], value.clone());
+            }
+        }
+        let mut differences = Vec::new();
+        compare(&document, &decoded, type_name, &mut differences);
+        assert!(differences.is_empty(), "{differences:?}");
+    }
+}
+
+/// Everything that `want` says; protobuf may add empty metadata.
+fn compare(want: &Value, got: &Value, at: &str, out: &mut Vec<String>) {
+    match (want, got) {
+        (Value::Object(w), Value::Object(_)) => {
+            for (name, want) in w.iter() {
+                compare(
+                    want,
+                    got.get(name).unwrap_or(&Value::Null),
+                    &format!("{at}.{name}"),
+                    out,
+                );
+            }
+        }
+        (Value::Array(w), Value::Array(g)) if w.len() == g.len() => {
+            w.iter()
+                .zip(g)
+                .enumerate()
+                .for_each(|(i, (w, g))| compare(w, g, &format!("{at}[{i}]"), out));
+        }
+        _ if want == got => {}
+        _ => out.push(format!(
+            "{at}: want {} got {}",
+            json::to_string(want),
+            json::to_string(got)
+        )),
+    }
 }

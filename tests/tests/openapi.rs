@@ -284,3 +284,28 @@ fn a_custom_resources_v3_document_says_what_a_real_server_says() {
     let want = story["steps"][2]["expect"]["body"].clone();
     fail_on(&report("custom", want, &made));
 }
+
+#[test]
+fn descriptions_are_those_of_a_real_server_except_of_lists() {
+    let Some(folder) = facts() else { return };
+    let real = recorded(&folder, "v2.json.gz").unwrap();
+    let recorded = Recorded::load(&folder);
+    let ours = triptych_registry::openapi::texts();
+    let mut differing = Vec::new();
+    for (name, definition) in real["definitions"].as_object().unwrap() {
+        // k8s-openapi has one generic list, a generic WatchEvent, and no version.Info
+        if ["List", "WatchEvent", "version.Info"].iter().any(|n| name.ends_with(n)) {
+            continue;
+        }
+        if recorded.of_type(name) != ours.of_type(name) {
+            differing.push(name.clone());
+        }
+        let properties = definition["properties"].as_object().into_iter().flatten();
+        for (field, _) in properties {
+            if recorded.field(name, field).filter(|d| !d.is_empty()) != ours.field(name, field) {
+                differing.push(format!("{name}.{field}"));
+            }
+        }
+    }
+    fail_on(&differing);
+}

@@ -2,28 +2,27 @@
 
 use std::sync::Arc;
 
-use triptych_schema::Table;
 use triptych_schema::openapi::definition::{Definitions, Dialect};
 use triptych_schema::openapi::operation::{self, Route};
 use triptych_schema::openapi::v2::Swagger;
 use triptych_schema::openapi::v3::{self, Info};
 use triptych_schema::openapi::{Describe, Scope};
 use triptych_schema::resource::Resource;
+use triptych_schema::types::Schema;
 
 use super::{Document, Source};
 
 /// What the documents of a tier's built-in groups are made of.
 #[derive(Clone)]
 pub struct BuiltIn {
-    /// Types and resources.
-    pub table: Arc<Table>,
+    /// The tier's types.
+    pub schema: Arc<Schema>,
     /// Stands for everything that is compiled in: the build id.
     pub build: Arc<str>,
 }
 
 enum Subject {
-    /// Resources of one group-version, as positions in the table.
-    Version(String, String, Vec<usize>),
+    Version(String, String, Vec<Arc<Resource>>),
     Group(String),
     Root(&'static str),
 }
@@ -34,12 +33,10 @@ struct Made {
 }
 
 impl BuiltIn {
-    /// The document of a group-version, with those of its resources that `serves` lets through.
-    pub fn version(&self, group: &str, version: &str, serves: impl Fn(&Resource) -> bool) -> Document {
-        let of_version = |r: &Resource| r.group == group && r.version == version && serves(r);
-        let resources = self.table.resources.iter().enumerate();
-        let resources: Vec<usize> = resources.filter(|(_, r)| of_version(r)).map(|(i, _)| i).collect();
-        let ingredients = format!("{resources:?}");
+    /// The document of a group-version that has these resources.
+    pub fn version(&self, group: &str, version: &str, resources: Vec<Arc<Resource>>) -> Document {
+        let names: Vec<&str> = resources.iter().map(|r| &*r.resource).collect();
+        let ingredients = names.join(" ");
         let path = &operation::root(group, version)[1..];
         self.document(
             path,
@@ -76,9 +73,7 @@ impl Made {
     fn routes(&self) -> Vec<Route> {
         match &self.subject {
             Subject::Version(group, version, resources) => {
-                let table = &self.of.table;
-                let resources = resources.iter().filter_map(|i| table.resources.get(*i));
-                operation::of_version(&table.schema, group, version, resources)
+                operation::of_version(&self.of.schema, group, version, resources.iter().map(|r| &**r))
             }
             Subject::Group(group) => operation::of_group(group),
             Subject::Root(name) => operation::of_root(name).into_iter().collect(),
@@ -93,7 +88,7 @@ impl Source for Made {
             _ => Scope::Version("", "v1"),
         };
         let definitions = Definitions {
-            schema: &self.of.table.schema,
+            schema: &self.of.schema,
             texts,
             dialect: Dialect::V3,
             scope,
@@ -103,7 +98,7 @@ impl Source for Made {
 
     fn add_to(&self, whole: &mut Swagger, texts: &dyn Describe) {
         let definitions = Definitions {
-            schema: &self.of.table.schema,
+            schema: &self.of.schema,
             texts,
             dialect: Dialect::V2,
             scope: Scope::Everything,

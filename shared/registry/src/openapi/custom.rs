@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use triptych_object::{Value, json};
-use triptych_schema::Table;
 use triptych_schema::openapi::custom::{self, CustomVersion};
 use triptych_schema::openapi::definition::{Definitions, Dialect};
 use triptych_schema::openapi::v2::Swagger;
 use triptych_schema::openapi::v3;
 use triptych_schema::openapi::{Describe, Scope};
+use triptych_schema::types::Schema;
 
 use super::{Document, Source};
 
@@ -27,8 +27,8 @@ pub struct Crd {
 /// What the documents of custom resources are made of besides their CRDs.
 #[derive(Clone)]
 pub struct Custom {
-    /// Types that every custom resource refers to.
-    pub table: Arc<Table>,
+    /// Has the types that every custom resource refers to.
+    pub schema: Arc<Schema>,
     /// Stands for everything that is compiled in: the build id.
     pub build: Arc<str>,
 }
@@ -96,7 +96,7 @@ impl Made {
 impl Source for Made {
     fn v3(&self, texts: &dyn Describe) -> Vec<u8> {
         let definitions = Definitions {
-            schema: &self.of.table.schema,
+            schema: &self.of.schema,
             texts,
             dialect: Dialect::V3,
             scope: Scope::Clients,
@@ -111,7 +111,7 @@ impl Source for Made {
 
     fn add_to(&self, whole: &mut Swagger, texts: &dyn Describe) {
         let definitions = Definitions {
-            schema: &self.of.table.schema,
+            schema: &self.of.schema,
             texts,
             dialect: Dialect::V2,
             scope: Scope::Everything,
@@ -131,15 +131,11 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use triptych_schema::types::Schema;
 
     #[test]
     fn a_document_changes_its_hash_with_the_generation_of_its_crds() {
         let custom = Custom {
-            table: Arc::new(Table {
-                schema: Schema::new(),
-                resources: Vec::new(),
-            }),
+            schema: Arc::new(Schema::new()),
             build: "test".into(),
         };
         let crd = |generation| {

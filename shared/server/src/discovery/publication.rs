@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use triptych_object::{RequestInfo, Value, json};
 use triptych_registry::discovery::snapshot::hex;
-use triptych_registry::discovery::{Entry, Snapshot, documents};
-use triptych_registry::openapi::{Document, index, read_index, relative_url};
+use triptych_registry::discovery::{Entry, Snapshot, documents, resources};
+use triptych_registry::openapi::{BuiltIn, Document, index, read_index, relative_url};
 use triptych_registry::{Handler, Request, Response};
-use triptych_schema::Table;
+use triptych_schema::resource::Resource;
+use triptych_schema::types::Schema;
 
 use super::answer;
 use super::content::{Writer, bare};
@@ -61,6 +62,49 @@ pub struct Own {
     pub versions: Vec<OwnVersion>,
     /// OpenAPI documents.
     pub documents: Vec<Document>,
+}
+
+impl Own {
+    /// Built-in resources that are served: their group-versions and the documents of these and of their groups.
+    pub fn built_in(schema: &Arc<Schema>, resources: &[Arc<Resource>], build: &str) -> Own {
+        let mut by_version: BTreeMap<(&str, &str), Vec<Arc<Resource>>> = BTreeMap::new();
+        for resource in resources {
+            let version = by_version.entry((&resource.group, &resource.version)).or_default();
+            version.push(Arc::clone(resource));
+        }
+        let documents = BuiltIn {
+            schema: Arc::clone(schema),
+            build: build.into(),
+        };
+        let mut own = Own::default();
+        let mut last_group = "";
+        for ((group, version), mut list) in by_version {
+            list.sort_by(|a, b| a.resource.cmp(&b.resource));
+            own.versions.push(OwnVersion::new(
+                group,
+                version,
+                false,
+                resources::plain(list.iter().map(|r| &**r)),
+                &resources::aggregated(list.iter().map(|r| &**r)),
+            ));
+            own.documents.push(documents.version(group, version, list));
+            if group != last_group {
+                own.documents.push(documents.group(group));
+                last_group = group;
+            }
+        }
+        own
+    }
+
+    /// Adds the documents of paths that belong to no group, which one tier of the chain has.
+    pub fn with_roots(mut self, schema: &Arc<Schema>, build: &str) -> Own {
+        let documents = BuiltIn {
+            schema: Arc::clone(schema),
+            build: build.into(),
+        };
+        self.documents.extend(documents.roots());
+        self
+    }
 }
 
 /// One state of everything published.
@@ -114,7 +158,7 @@ struct Inputs {
 
 /// Who answers discovery and OpenAPI in a tier.
 pub struct Publication {
-    table: Arc<Table>,
+    schema: Arc<Schema>,
     server_address: String,
     next: Option<Arc<dyn Fetch>>,
     inputs: Mutex<Inputs>,
@@ -128,11 +172,16 @@ pub struct Publication {
 const SETTLE: Duration = Duration::from_millis(20);
 
 impl Publication {
-    /// Publishes nothing yet. `server_address` is what `/api` tells clients, `next` the tier behind this one.
-    pub fn new(table: Arc<Table>, server_address: impl Into<String>, next: Option<Arc<dyn Fetch>>) -> Arc<Publication> {
+    /// Publishes nothing yet. `schema` has the types of discovery, `server_address` is what `/api` tells clients, `next`
+    /// the tier behind this one.
+    pub fn new(
+        schema: Arc<Schema>,
+        server_address: impl Into<String>,
+        next: Option<Arc<dyn Fetch>>,
+    ) -> Arc<Publication> {
         let inputs = Inputs::default();
         Arc::new(Publication {
-            table,
+            schema,
             server_address: server_address.into(),
             next,
             merged: watch::Sender::new(Arc::new(Merged::new(&inputs))),
@@ -213,9 +262,7 @@ impl Publication {
     }
 
     fn writer(&self) -> Writer<'_> {
-        Writer {
-            schema: &self.table.schema,
-        }
+        Writer { schema: &self.schema }
     }
 
     /// Holds the answer back until the document is another than the asker has. Only tiers may ask for that.

@@ -12,7 +12,6 @@ use triptych_object::{RequestInfo, UserInfo, Value, json};
 use triptych_registry::discovery::Priority;
 use triptych_registry::openapi::{Document, Source};
 use triptych_registry::{Handler, Request};
-use triptych_schema::Table;
 use triptych_schema::openapi::Describe;
 use triptych_schema::openapi::v2::Swagger;
 use triptych_schema::types::Schema;
@@ -116,11 +115,8 @@ async fn get_as(user: &str, of: &Arc<Publication>, target: &str, headers: &[(&'s
     }
 }
 
-fn table() -> Arc<Table> {
-    Arc::new(Table {
-        schema: Schema::new(),
-        resources: Vec::new(),
-    })
+fn schema() -> Arc<Schema> {
+    Arc::new(Schema::new())
 }
 
 struct Chain {
@@ -137,13 +133,13 @@ fn chain() -> Chain {
             away: AtomicBool::new(false),
         })
     };
-    let last = Publication::new(table(), "", None);
+    let last = Publication::new(schema(), "", None);
     last.set_own(own("apiextensions.k8s.io", false));
-    let middle = Publication::new(table(), "10.0.0.1:443", Some(behind(&last)));
+    let middle = Publication::new(schema(), "10.0.0.1:443", Some(behind(&last)));
     middle.set_own(own("apps", false));
     let middle_tier = behind(&middle);
     let front = Publication::new(
-        table(),
+        schema(),
         "10.0.0.1:443",
         Some(Arc::clone(&middle_tier) as Arc<dyn Fetch>),
     );
