@@ -2,14 +2,16 @@
 
 pub use triptych_registry::kinds::Kinds;
 
-use crate::rbac::EscalationGuard;
+use crate::access::Access;
 
-/// Registers them, group by group. Writes of RBAC's kinds pass `escalation`.
-pub fn all(escalation: &EscalationGuard) -> Kinds {
+/// Registers them, group by group; `access` answers reviews and guards roles.
+pub fn all(access: &Access) -> Kinds {
     let mut kinds = Kinds::new();
+    crate::authentication::register(&mut kinds, access);
+    crate::authorization::register(&mut kinds, access);
     crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds);
-    crate::rbac::register(&mut kinds, escalation);
+    crate::rbac::register(&mut kinds, &access.escalation_check());
     crate::discovery::register(&mut kinds);
     crate::events::register(&mut kinds);
     crate::networking::register(&mut kinds);
@@ -24,6 +26,6 @@ mod tests {
     #[test]
     fn whatever_is_registered_is_in_the_schema_texts() {
         let table = crate::schema::load().unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(all(&EscalationGuard::default()).unknown(&table), Vec::<String>::new());
+        assert_eq!(all(&Access::default()).unknown(&table), Vec::<String>::new());
     }
 }

@@ -1,5 +1,8 @@
 //! The second tier: every built-in group but those of the aggregator and of extensions-api.
 
+pub mod access;
+pub mod authentication;
+pub mod authorization;
 pub mod context;
 pub mod coordination;
 pub mod core;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use triptych_core_api::rbac::EscalationGuard;
+use triptych_core_api::access::Access;
 use triptych_core_api::{kinds, schema};
 use triptych_object::field::ErrorList;
 use triptych_object::{UserInfo, Value, json, meta};
@@ -71,7 +71,7 @@ fn recorded_creates_find_the_same_errors() {
         .map(|r| r.split(',').map(str::to_owned).collect());
     let verbose = std::env::var("RECORDED_VERBOSE").is_ok();
     let table = schema::load().unwrap();
-    let all = kinds::all(&EscalationGuard::default());
+    let all = kinds::all(&Access::default());
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut files: Vec<PathBuf> = Vec::new();
     for folder in std::fs::read_dir(&stories).unwrap() {

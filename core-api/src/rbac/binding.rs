@@ -2,20 +2,21 @@
 
 use futures_util::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
+use triptych_auth::authorization::escalation::EscalationCheck;
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, Value, meta, names};
 use triptych_registry::age::age;
 use triptych_registry::strategy::{Context, Strategy};
 
-use super::guard::EscalationGuard;
+use super::guard::guard;
 use super::policy::GROUP;
 use crate::validation::{Cursor, check};
 
 /// The strategy of `rolebindings`.
-pub struct RoleBindings(pub EscalationGuard);
+pub struct RoleBindings(pub EscalationCheck);
 
 /// The strategy of `clusterrolebindings`.
-pub struct ClusterRoleBindings(pub EscalationGuard);
+pub struct ClusterRoleBindings(pub EscalationCheck);
 
 impl Strategy for RoleBindings {
     fn default(&self, object: &mut Value) {
@@ -28,7 +29,7 @@ impl Strategy for RoleBindings {
         new: &'a mut Value,
         old: Option<&'a Value>,
     ) -> BoxFuture<'a, StatusResult<()>> {
-        self.0.check("rolebindings", cx, new, old).boxed()
+        guard(&self.0, "rolebindings", cx, new, old).boxed()
     }
 
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
@@ -55,7 +56,7 @@ impl Strategy for ClusterRoleBindings {
         new: &'a mut Value,
         old: Option<&'a Value>,
     ) -> BoxFuture<'a, StatusResult<()>> {
-        self.0.check("clusterrolebindings", cx, new, old).boxed()
+        guard(&self.0, "clusterrolebindings", cx, new, old).boxed()
     }
 
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {

@@ -6,19 +6,19 @@ mod guard;
 pub mod policy;
 mod role;
 
-pub use guard::EscalationGuard;
+use triptych_auth::authorization::escalation::EscalationCheck;
 
 use crate::kinds::Kinds;
 use policy::GROUP;
 
-/// Gives the kinds of this group their strategies; writes pass `guard`.
-pub fn register(kinds: &mut Kinds, guard: &EscalationGuard) {
-    kinds.strategy(GROUP, "roles", role::Roles(guard.clone()));
-    kinds.strategy(GROUP, "clusterroles", role::ClusterRoles(guard.clone()));
-    kinds.strategy(GROUP, "rolebindings", binding::RoleBindings(guard.clone()));
+/// Gives the kinds of this group their strategies; writes pass `escalation`.
+pub fn register(kinds: &mut Kinds, escalation: &EscalationCheck) {
+    kinds.strategy(GROUP, "roles", role::Roles(escalation.clone()));
+    kinds.strategy(GROUP, "clusterroles", role::ClusterRoles(escalation.clone()));
+    kinds.strategy(GROUP, "rolebindings", binding::RoleBindings(escalation.clone()));
     kinds.strategy(
         GROUP,
         "clusterrolebindings",
-        binding::ClusterRoleBindings(guard.clone()),
+        binding::ClusterRoleBindings(escalation.clone()),
     );
 }

@@ -2,18 +2,19 @@
 
 use futures_util::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
+use triptych_auth::authorization::escalation::EscalationCheck;
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, Value, meta};
 use triptych_registry::strategy::{Context, Strategy};
 
-use super::guard::EscalationGuard;
+use super::guard::guard;
 use crate::validation::{Cursor, check};
 
 /// The strategy of `roles`.
-pub struct Roles(pub EscalationGuard);
+pub struct Roles(pub EscalationCheck);
 
 /// The strategy of `clusterroles`.
-pub struct ClusterRoles(pub EscalationGuard);
+pub struct ClusterRoles(pub EscalationCheck);
 
 impl Strategy for Roles {
     fn begin<'a>(
@@ -22,7 +23,7 @@ impl Strategy for Roles {
         new: &'a mut Value,
         old: Option<&'a Value>,
     ) -> BoxFuture<'a, StatusResult<()>> {
-        self.0.check("roles", cx, new, old).boxed()
+        guard(&self.0, "roles", cx, new, old).boxed()
     }
 
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
@@ -45,7 +46,7 @@ impl Strategy for ClusterRoles {
         new: &'a mut Value,
         old: Option<&'a Value>,
     ) -> BoxFuture<'a, StatusResult<()>> {
-        self.0.check("clusterroles", cx, new, old).boxed()
+        guard(&self.0, "clusterroles", cx, new, old).boxed()
     }
 
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {

@@ -1,8 +1,11 @@
 //! TokenReview: what somebody else's token is worth here.
 
-use triptych_object::{UserInfo, Value};
+use triptych_object::{UserInfo, Value, field};
 
 use super::token::{TokenAuthenticator, TokenVerdict, bearer};
+
+/// Said of every token that nobody vouches for, whatever else is wrong with it.
+const INVALID: &str = "invalid bearer token";
 
 /// The status of a review of `token` towards `audiences` (the server's own if the review names none).
 pub async fn review_token(tokens: &dyn TokenAuthenticator, token: &str, audiences: &[String]) -> Value {
@@ -19,8 +22,8 @@ pub async fn review_token(tokens: &dyn TokenAuthenticator, token: &str, audience
             }
             return status;
         }
-        TokenVerdict::Unknown => "invalid bearer token".to_owned(),
-        TokenVerdict::Bad(why) | TokenVerdict::Unavailable(why) => why,
+        TokenVerdict::Unknown => INVALID.to_owned(),
+        TokenVerdict::Bad(why) | TokenVerdict::Unavailable(why) => field::aggregate([INVALID.to_owned(), why]),
     };
     Value::from([("user", Value::object()), ("error", why.into())])
 }
