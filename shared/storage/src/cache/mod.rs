@@ -15,6 +15,7 @@ mod board;
 mod event;
 mod feed;
 mod history;
+mod layout;
 mod map;
 mod object;
 mod reads;
