@@ -124,6 +124,7 @@ async fn delete_named(
         let removing = put.is_none();
         match save::swap(collection, &key, expect, put).await {
             Ok(_) if removing => {
+                endpoint.strategy.after_delete(&cx, &old).await;
                 let last = Arc::clone(&object);
                 return Ok(Outcome::Gone(last, old));
             }
@@ -208,8 +209,9 @@ fn plan_held(endpoint: &Endpoint, options: &Delete, old: &Value, mut marked: Val
     }
     let held = endpoint.strategy.holds_deletion(&marked) || meta::finalizers(&marked).next().is_some();
     match (held, first) {
-        (false, _) => Step::Remove,
-        (true, true) => Step::Mark(marked),
+        // the first delete never removes, whatever holds the object
+        (_, true) => Step::Mark(marked),
+        (false, false) => Step::Remove,
         (true, false) => Step::Nothing,
     }
 }
