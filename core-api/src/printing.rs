@@ -85,6 +85,23 @@ pub fn first_three(list: &[String]) -> String {
     }
 }
 
+/// Access modes in their short forms, always in the same order.
+pub fn access_modes(modes: &[Value]) -> String {
+    const SHORT: [(&str, &str); 4] = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let has = |mode: &str| modes.iter().any(|m| m.as_str() == Some(mode));
+    let shown: Vec<&str> = SHORT
+        .iter()
+        .filter(|(mode, _)| has(mode))
+        .map(|(_, short)| *short)
+        .collect();
+    shown.join(",")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,5 +1,7 @@
 //! Labels of nodes that should no longer be used, for warnings (pkg/api/node).
 
+use triptych_object::Value;
+
 /// What to say about a label, if it is deprecated.
 pub fn deprecation(label: &str) -> Option<&'static str> {
     Some(match label {
@@ -19,4 +21,17 @@ pub fn deprecation(label: &str) -> Option<&'static str> {
         "node-role.kubernetes.io/master" => "use \"node-role.kubernetes.io/control-plane\" instead",
         _ => return None,
     })
+}
+
+/// Warnings about the expressions of a node selector term, or of a label selector for nodes, at `path`.
+pub fn of_expressions(path: &str, term: &Value) -> Vec<String> {
+    let expressions = term.array_at(&["matchExpressions"]).iter().enumerate();
+    let warn = |(i, expression): (usize, &Value)| {
+        let key = expression.str_at(&["key"]);
+        Some(format!(
+            "{path}.matchExpressions[{i}].key: {key} is {}",
+            deprecation(key)?
+        ))
+    };
+    expressions.filter_map(warn).collect()
 }

@@ -31,6 +31,15 @@ fn type_at(schema: &Schema, start: TypeId, path: &[Step<'_>]) -> Option<TypeId> 
         })
 }
 
+/// A value of a type of `v1` as Go shows it; as it stands if there is no such type.
+pub fn of_core_type(name: &str, value: &Value) -> Value {
+    let schema = crate::schema::types();
+    match schema.and_then(|s| Some((s, s.named(&format!("io.k8s.api.core.v1.{name}"))?))) {
+        Some((schema, ty)) => of_type(schema, ty, Some(value)),
+        None => value.clone(),
+    }
+}
+
 /// A value of a known type as Go shows it.
 pub fn of_type(schema: &Schema, ty: TypeId, value: Option<&Value>) -> Value {
     let node = schema.get(ty);

@@ -13,6 +13,7 @@ pub mod go_struct;
 pub mod label_selector;
 pub mod names;
 pub mod paths;
+pub mod persistent_volume;
 pub mod pod_annotations;
 pub mod pod_options;
 pub mod pod_spec;
