@@ -70,6 +70,9 @@ pub struct Source<'a> {
     pub numbers: &'a [OddNumber],
 }
 
+/// No object has more values than this; what Go writes for a zero struct is more than the `{}` that asks for it.
+const MAX_VALUES: usize = 1_000_000;
+
 /// No more strict errors than this are kept.
 const MAX_STRICT: usize = 100;
 
@@ -154,6 +157,7 @@ struct Decoder<'s, 'a> {
     /// The first wrong type.
     saved: Option<String>,
     strict: Option<Strict<'a>>,
+    values: usize,
 }
 
 /// `Container` of `io.k8s.api.core.v1.Container`.
@@ -169,6 +173,7 @@ impl<'s> Decoder<'s, '_> {
             fields: Vec::new(),
             saved: None,
             strict: None,
+            values: 0,
         }
     }
 
@@ -494,7 +499,12 @@ impl<'s> Decoder<'s, '_> {
             self.struct_name = outer;
         }
         self.duplicates(count, known);
-        *value = Value::Object(zero::written(self.schema, s, slots));
+        let object = zero::written(self.schema, s, slots);
+        self.values += object.len();
+        if self.values > MAX_VALUES {
+            return Err(Fatal::Text("the object has too many values".to_owned()));
+        }
+        *value = Value::Object(object);
         Ok(())
     }
 

@@ -88,36 +88,42 @@ fn class(chars: &[char], out: &mut String) -> usize {
     }
     let first = i;
     while let Some(&c) = chars.get(i) {
-        match c {
-            ']' if i > first => {
-                out.push(']');
-                return i + 1;
-            }
-            ']' => out.push_str("\\]"),
-            '\\' => {
-                i += escape(&chars[i..], true, out);
-                continue;
-            }
-            '[' if chars.get(i + 1) == Some(&':') => {
-                let end = chars[i..].windows(2).position(|w| w == [':', ']']);
-                let Some(end) = end else {
-                    out.push_str("\\[");
-                    i += 1;
-                    continue;
-                };
-                out.extend(&chars[i..i + end + 2]);
-                i += end + 2;
-                continue;
-            }
-            '[' | '&' | '~' => out.extend(['\\', c]),
-            '-' if i == first || chars.get(i + 1) == Some(&']') || chars.get(i + 1) == Some(&'-') => {
-                out.push_str("\\-");
-            }
-            c => out.push(c),
+        if c == ']' && i > first {
+            out.push(']');
+            return i + 1;
         }
-        i += 1;
+        if c == '['
+            && chars.get(i + 1) == Some(&':')
+            && let Some(end) = chars[i..].windows(2).position(|w| w == [':', ']'])
+        {
+            out.extend(&chars[i..i + end + 2]);
+            i += end + 2;
+            continue;
+        }
+        i += class_char(&chars[i..], out);
+        // A range, unless the dash is the last thing.
+        if chars.get(i) == Some(&'-') && chars.get(i + 1).is_some_and(|c| *c != ']') {
+            out.push('-');
+            i += 1 + class_char(&chars[i + 1..], out);
+        }
     }
     i
+}
+
+/// Translates one character of a class; gives how many characters that was.
+fn class_char(chars: &[char], out: &mut String) -> usize {
+    match chars {
+        ['\\', ..] => escape(chars, true, out),
+        [c @ ('[' | ']' | '&' | '~' | '-' | '^'), ..] => {
+            out.extend(['\\', *c]);
+            1
+        }
+        [c, ..] => {
+            out.push(*c);
+            1
+        }
+        [] => 0,
+    }
 }
 
 /// `{n}`, `{n,}` or `{n,m}`.

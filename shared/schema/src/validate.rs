@@ -6,7 +6,9 @@
 //! resources. Where Go's order is that of a map, it is the document's here. Errors are bounded by [`ErrorList`].
 
 mod formats;
+mod found;
 mod lists;
+mod scalars;
 mod schema;
 
 use triptych_object::Value;

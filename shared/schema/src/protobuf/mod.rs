@@ -164,4 +164,7 @@ fn finish_envelope(out: &mut Back, end: usize, api_version: &str, kind: &str) {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
+mod properties;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -16,7 +16,7 @@ use crate::types::{Field, Schema, Shape, Struct, Type, TypeId};
 /// Messages within messages, at most.
 const MAX_DEPTH: usize = 400;
 /// No object has more values than this.
-const MAX_VALUES: usize = 2_000_000;
+const MAX_VALUES: usize = 1_000_000;
 
 /// Reads an object of the type.
 pub(super) fn message(schema: &Schema, id: TypeId, bytes: &[u8]) -> Result<Value, Error> {
