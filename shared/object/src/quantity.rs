@@ -53,6 +53,8 @@ pub struct Quantity {
     text: Option<Box<str>>,
 }
 
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
 /// The smallest step: 10⁻⁹.
 const NANO: i32 = -9;
 /// More digits than this are refused; expanding exponents stops here, too.
@@ -499,7 +501,40 @@ impl Quantity {
         exact
     }
 
+    /// The canonical form of what needs no big numbers; none if it might.
+    fn canonical_small(&self) -> Option<String> {
+        let Amount::Small { value, scale } = self.amount else { return None };
+        let (minus, mut amount) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
+        if amount == 0 {
+            return Some("0".to_owned());
+        }
+        if self.format == Format::BinarySi && scale == 0 && amount >= 1024 {
+            let mut exponent = 0;
+            while amount >= 1024 && amount % 1024 == 0 {
+                amount /= 1024;
+                exponent += 1;
+            }
+            return Some(format!("{minus}{amount}{}", BINARY_SUFFIXES.get(exponent)?));
+        }
+        if self.format == Format::BinarySi && scale != 0 {
+            return None;
+        }
+        let mut exponent = i64::from(scale);
+        while amount % 10 == 0 {
+            amount /= 10;
+            exponent += 1;
+        }
+        while exponent % 3 != 0 {
+            amount = amount.checked_mul(10)?;
+            exponent -= 1;
+        }
+        Some(written(minus, amount, exponent, self.format))
+    }
+
     fn canonical(&self) -> String {
+        if let Some(text) = self.canonical_small() {
+            return text;
+        }
         let (sign, magnitude, scale) = self.parts();
         if magnitude == BigUint::ZERO {
             return "0".to_owned();
@@ -533,12 +568,17 @@ impl Quantity {
             amount *= 10u8;
             exponent -= 1;
         }
-        match format {
-            Format::DecimalExponent if exponent == 0 => format!("{minus}{amount}"),
-            Format::DecimalExponent => format!("{minus}{amount}e{exponent}"),
-            // Beyond the known suffixes Go writes none at all.
-            _ => format!("{minus}{amount}{}", decimal_suffix(exponent as i32).unwrap_or("")),
-        }
+        written(minus, amount, exponent, format)
+    }
+}
+
+/// A number and its exponent, a multiple of three, in a decimal format.
+fn written(minus: &str, amount: impl fmt::Display, exponent: i64, format: Format) -> String {
+    match format {
+        Format::DecimalExponent if exponent == 0 => format!("{minus}{amount}"),
+        Format::DecimalExponent => format!("{minus}{amount}e{exponent}"),
+        // Beyond the known suffixes Go writes none at all.
+        _ => format!("{minus}{amount}{}", decimal_suffix(exponent as i32).unwrap_or("")),
     }
 }
 
