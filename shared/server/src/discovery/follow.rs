@@ -50,8 +50,9 @@ pub async fn follow(server: Arc<dyn Fetch>, target: &str, accept: &'static str, 
             Ok(Fetched::Document { etag: new, body, .. }) => {
                 let polled = new.is_none();
                 etag.clone_from(&new);
+                let begun = std::time::Instant::now();
                 tell(News::Changed { body, etag: new });
-                if polled { POLL } else { BREATH }
+                if polled { POLL } else { BREATH.max(begun.elapsed() * 10) }
             }
             failed => {
                 let why = match failed {

@@ -11,6 +11,7 @@
 
 mod answer;
 mod content;
+pub mod crds;
 pub mod fetch;
 pub mod follow;
 mod kept;
@@ -18,9 +19,12 @@ pub mod merge;
 mod openapi;
 pub mod publication;
 pub mod remote;
+pub mod services;
 
+pub use crds::Crds;
 pub use merge::{Backing, Service};
-pub use publication::{Own, OwnVersion, Publication};
+pub use publication::{Own, OwnVersion, Publication, Published};
+pub use services::Registered;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -236,9 +236,12 @@ impl Publication {
 
     async fn merge_on_change(&self) {
         loop {
+            let begun = Instant::now();
             self.merge();
+            // a storm of changes to thousands of CRDs may take a tenth of a processor, not all of it
+            let rest = SETTLE.max(begun.elapsed() * 10);
             self.changed.notified().await;
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(rest).await;
         }
     }
 
