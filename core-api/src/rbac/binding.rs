@@ -6,7 +6,7 @@ use triptych_auth::authorization::escalation::EscalationCheck;
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, Value, meta, names};
 use triptych_registry::age::age;
-use triptych_registry::strategy::{Context, Strategy};
+use triptych_registry::strategy::{Context, Reservation, Strategy};
 
 use super::guard::guard;
 use super::policy::GROUP;
@@ -28,7 +28,7 @@ impl Strategy for RoleBindings {
         cx: &'a Context,
         new: &'a mut Value,
         old: Option<&'a Value>,
-    ) -> BoxFuture<'a, StatusResult<()>> {
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
         guard(&self.0, "rolebindings", cx, new, old).boxed()
     }
 
@@ -55,7 +55,7 @@ impl Strategy for ClusterRoleBindings {
         cx: &'a Context,
         new: &'a mut Value,
         old: Option<&'a Value>,
-    ) -> BoxFuture<'a, StatusResult<()>> {
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
         guard(&self.0, "clusterrolebindings", cx, new, old).boxed()
     }
 

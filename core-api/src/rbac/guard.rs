@@ -2,7 +2,7 @@
 
 use triptych_auth::authorization::escalation::{EscalationCheck, RbacWrite};
 use triptych_object::{StatusResult, Value, meta};
-use triptych_registry::strategy::Context;
+use triptych_registry::strategy::{Context, Reservation};
 
 /// Refuses a write that would grant what the user does not hold.
 pub(super) async fn guard(
@@ -11,7 +11,7 @@ pub(super) async fn guard(
     cx: &Context,
     new: &Value,
     old: Option<&Value>,
-) -> StatusResult<()> {
+) -> StatusResult<Option<Box<dyn Reservation>>> {
     let write = RbacWrite {
         user: &cx.user,
         resource,
@@ -20,5 +20,6 @@ pub(super) async fn guard(
         new,
         old,
     };
-    escalation.check(write).await
+    escalation.check(write).await?;
+    Ok(None)
 }

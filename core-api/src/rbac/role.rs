@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use triptych_auth::authorization::escalation::EscalationCheck;
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, Value, meta};
-use triptych_registry::strategy::{Context, Strategy};
+use triptych_registry::strategy::{Context, Reservation, Strategy};
 
 use super::guard::guard;
 use crate::validation::{Cursor, check};
@@ -22,7 +22,7 @@ impl Strategy for Roles {
         cx: &'a Context,
         new: &'a mut Value,
         old: Option<&'a Value>,
-    ) -> BoxFuture<'a, StatusResult<()>> {
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
         guard(&self.0, "roles", cx, new, old).boxed()
     }
 
@@ -45,7 +45,7 @@ impl Strategy for ClusterRoles {
         cx: &'a Context,
         new: &'a mut Value,
         old: Option<&'a Value>,
-    ) -> BoxFuture<'a, StatusResult<()>> {
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
         guard(&self.0, "clusterroles", cx, new, old).boxed()
     }
 

@@ -30,10 +30,36 @@ pub struct Context {
     pub dry_run: bool,
 }
 
-/// Something taken for an object that is about to be written. Dropped without [`Reservation::commit`], it is released.
+/// Something taken for an object that is about to be written. Whoever makes one sees to it that one that is merely
+/// dropped, because its request was given up, is released too.
 pub trait Reservation: Send {
     /// The write succeeded: what was taken is kept, and what the old object held and the new one does not is released.
     fn commit(self: Box<Self>) -> BoxFuture<'static, ()>;
+
+    /// The write did not happen: what was taken is given back.
+    fn release(self: Box<Self>) -> BoxFuture<'static, ()>;
+}
+
+/// Everything taken for one write.
+#[derive(Default)]
+pub struct Reservations(Vec<Box<dyn Reservation>>);
+
+impl Reservations {
+    /// Adds what a step took, if anything.
+    pub fn add(&mut self, taken: Option<Box<dyn Reservation>>) {
+        self.0.extend(taken);
+    }
+
+    /// Ends them all: commits if the object was stored.
+    pub async fn end(self, stored: bool) {
+        for taken in self.0 {
+            if stored {
+                taken.commit().await
+            } else {
+                taken.release().await
+            }
+        }
+    }
 }
 
 /// One kind's particulars; also used for its subresources that store the kind (status, ephemeralcontainers, resize).
@@ -41,15 +67,15 @@ pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields; runs after table defaults, on every decoded object.
     fn default(&self, _object: &mut Value) {}
 
-    /// Fills in what the kind allocates, before the object is prepared and validated (kube-apiserver's `BeginCreate`
-    /// and `BeginUpdate`). It only reads: what was chosen here is taken by [`Strategy::reserve`].
+    /// Takes and fills in what the kind allocates, before the object is prepared and validated, because validation sees
+    /// it (kube-apiserver's `BeginCreate` and `BeginUpdate`).
     fn begin<'a>(
         &'a self,
         _cx: &'a Context,
         _new: &'a mut Value,
         _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, StatusResult<()>> {
-        Box::pin(std::future::ready(Ok(())))
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Clears and sets what a client may not decide on create.
@@ -115,7 +141,7 @@ pub trait Strategy: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Takes what the object needs from elsewhere and may write what was taken into `new`.
+    /// Takes what a valid object needs from elsewhere and may write what was taken into `new`.
     fn reserve<'a>(
         &'a self,
         _cx: &'a Context,

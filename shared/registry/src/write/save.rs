@@ -1,7 +1,7 @@
 //! From a candidate object to stored bytes: prepare, validate, reserve, admit, swap.
 //!
 //! Contract: nothing here knows where the candidate came from (a body, a patch, an applied configuration). A
-//! [`Reservation`](crate::strategy::Reservation) lives from validation to the outcome of the swap.
+//! [`Reservation`](crate::strategy::Reservation) lives until the outcome of the swap is known.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::collection::{Collection, storage_status};
 use crate::endpoint::Endpoint;
 use crate::object_meta::{self, Naming, RepeatedMetaChecks};
 use crate::request::Request;
-use crate::strategy::{Context, Strategy};
+use crate::strategy::{Context, Reservations, Strategy};
 use crate::write::paths;
 
 /// What became of a candidate.
@@ -31,9 +31,24 @@ pub async fn create(
     endpoint: &Endpoint,
     request: &Request,
     dry_run: bool,
+    object: Value,
+    options: &Value,
+    warnings: &mut Warnings,
+) -> StatusResult<Saved> {
+    let mut taken = Reservations::default();
+    let outcome = try_create(endpoint, request, dry_run, object, options, warnings, &mut taken).await;
+    taken.end(matches!(outcome, Ok(Saved::Stored(_)))).await;
+    outcome
+}
+
+async fn try_create(
+    endpoint: &Endpoint,
+    request: &Request,
+    dry_run: bool,
     mut object: Value,
     options: &Value,
     warnings: &mut Warnings,
+    reservations: &mut Reservations,
 ) -> StatusResult<Saved> {
     let collection = endpoint.collection()?;
     let cx = endpoint.context(request, dry_run);
@@ -44,7 +59,7 @@ pub async fn create(
         meta::set_text(&mut object, "name", object_meta::generate_name(&prefix));
     }
     object_meta::ensure_namespace(&mut object, &cx.namespace)?;
-    endpoint.strategy.begin(&cx, &mut object, None).await?;
+    reservations.add(endpoint.strategy.begin(&cx, &mut object, None).await?);
     for path in &endpoint.resource.clear_on_create {
         paths::clear(&mut object, path);
     }
@@ -70,7 +85,7 @@ pub async fn create(
 
     let name = meta::name(&object).to_owned();
     let key = collection.key(&cx.namespace, &name)?;
-    let reservation = endpoint.strategy.reserve(&cx, &mut object, None).await?;
+    reservations.add(endpoint.strategy.reserve(&cx, &mut object, None).await?);
     validating_admission(
         endpoint,
         request,
@@ -112,12 +127,7 @@ pub async fn create(
     }
     let bytes = encode(endpoint, object);
     match swap(collection, &key, Expect::Absent, Some(bytes)).await {
-        Ok(stored) => {
-            if let Some(reservation) = reservation {
-                reservation.commit().await;
-            }
-            Ok(Saved::Stored(stored))
-        }
+        Ok(stored) => Ok(Saved::Stored(stored)),
         Err(SwapError::Lost(current)) => Err(taken(current)),
         Err(SwapError::Failed(status)) => Err(status),
     }
@@ -134,9 +144,10 @@ pub async fn prepare_update(
     old: &Value,
     options: &Value,
     warnings: &mut Warnings,
-) -> StatusResult<(Value, Option<Box<dyn crate::strategy::Reservation>>)> {
+    reservations: &mut Reservations,
+) -> StatusResult<Value> {
     object_meta::ensure_namespace(&mut new, &cx.namespace)?;
-    strategy.begin(cx, &mut new, Some(old)).await?;
+    reservations.add(strategy.begin(cx, &mut new, Some(old)).await?);
     meta::set_generation(&mut new, meta::generation(old));
     let watched = restrict(endpoint, cx, &mut new, old);
     strategy.prepare_update(cx, &mut new, old);
@@ -171,7 +182,7 @@ pub async fn prepare_update(
     strategy.validate_update(cx, &new, old, &mut errors);
     invalid(endpoint, &new, errors)?;
     warnings.extend(strategy.warnings(cx, &new, Some(old)));
-    let reservation = strategy.reserve(cx, &mut new, Some(old)).await?;
+    reservations.add(strategy.reserve(cx, &mut new, Some(old)).await?);
     let name = meta::name(&new).to_owned();
     validating_admission(
         endpoint,
@@ -185,7 +196,7 @@ pub async fn prepare_update(
         warnings,
     )
     .await?;
-    Ok((new, reservation))
+    Ok(new)
 }
 
 /// Keeps and clears what the resource record says of updates; the paths whose change raises the generation.

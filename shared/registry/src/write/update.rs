@@ -13,7 +13,7 @@ use crate::object_meta;
 use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::respond;
-use crate::strategy::{Context, Strategy};
+use crate::strategy::{Context, Reservations, Strategy};
 use crate::write::save::{self, Saved, SwapError};
 use crate::write::{decode, dedup_owners, fields};
 
@@ -156,6 +156,22 @@ impl Change<'_> {
         make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Value, Warnings)>>,
         warnings: &mut Warnings,
     ) -> StatusResult<Attempt> {
+        let mut taken = Reservations::default();
+        let outcome = self.try_once(key, current, make, warnings, &mut taken).await;
+        taken
+            .end(matches!(outcome, Ok(Attempt::Saved(Saved::Stored(_), false))))
+            .await;
+        outcome
+    }
+
+    async fn try_once<'m>(
+        &self,
+        key: &str,
+        current: Option<&Arc<Object>>,
+        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Value, Warnings)>>,
+        warnings: &mut Warnings,
+        reservations: &mut Reservations,
+    ) -> StatusResult<Attempt> {
         let info = &self.request.info;
         let gr = self.endpoint.group_resource();
         let Some(current) = current else {
@@ -194,7 +210,7 @@ impl Change<'_> {
         dedup_owners(&mut new, true, warnings);
         self.check_version(&mut new, &old)?;
         let cx = self.endpoint.context(self.request, dry_run);
-        let (mut new, reservation) = save::prepare_update(
+        let mut new = save::prepare_update(
             self.endpoint,
             self.strategy,
             self.request,
@@ -203,6 +219,7 @@ impl Change<'_> {
             &old,
             &self.options.document,
             warnings,
+            reservations,
         )
         .await?;
         fields::ignore_timestamps(&mut new, &old);
@@ -225,12 +242,7 @@ impl Change<'_> {
         )
         .await
         {
-            Ok(stored) => {
-                if let Some(reservation) = reservation {
-                    reservation.commit().await;
-                }
-                Ok(Attempt::Saved(Saved::Stored(stored), false))
-            }
+            Ok(stored) => Ok(Attempt::Saved(Saved::Stored(stored), false)),
             Err(SwapError::Lost(fresh)) => Ok(Attempt::Lost(fresh)),
             Err(SwapError::Failed(status)) => Err(status),
         }
