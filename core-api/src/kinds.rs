@@ -9,6 +9,7 @@ pub fn all(access: &Access) -> Kinds {
     let mut kinds = Kinds::new();
     crate::authentication::register(&mut kinds, access);
     crate::authorization::register(&mut kinds, access);
+    crate::apps::register(&mut kinds);
     crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds);
     crate::rbac::register(&mut kinds, &access.escalation_check());

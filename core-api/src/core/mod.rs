@@ -10,6 +10,8 @@ pub mod node_labels;
 mod persistent_volume;
 pub mod persistent_volume_claim;
 mod pod;
+mod pod_template;
+mod replication_controller;
 mod resource_quota;
 mod secret;
 mod service_account;
@@ -27,6 +29,13 @@ pub fn register(kinds: &mut Kinds) {
     kinds.strategy("", "nodes", node::Nodes);
     kinds.subresource("", "nodes", "status", node::Status);
     pod::register(kinds);
+    kinds.strategy("", "podtemplates", pod_template::PodTemplates);
+    kinds.strategy(
+        "",
+        "replicationcontrollers",
+        replication_controller::ReplicationControllers,
+    );
+    kinds.subresource("", "replicationcontrollers", "status", replication_controller::Status);
     kinds.strategy("", "persistentvolumes", persistent_volume::PersistentVolumes);
     kinds.subresource("", "persistentvolumes", "status", persistent_volume::Status);
     kinds.strategy("", "persistentvolumeclaims", persistent_volume_claim::Claims);

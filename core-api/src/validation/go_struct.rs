@@ -66,6 +66,11 @@ pub fn of_type(schema: &Schema, ty: TypeId, value: Option<&Value>) -> Value {
                     fields.for_each(|field| struct_field(schema, field, value.get(&field.name), &mut out));
                 }
             }
+            for (ty, member, zero) in VALUES {
+                if name.ends_with(ty) && out.get(member).is_some_and(Value::is_null) {
+                    out.insert(member, Value::Int(zero));
+                }
+            }
             if name.ends_with(".v1.PodSpec") {
                 host_namespaces(value, &mut out);
             }
@@ -208,6 +213,15 @@ const ORDERS: [(&str, &[&str]); 4] = [
             "managedBy",
         ],
     ),
+];
+
+/// Pointers of v1 that are values internally: type, Go name, zero.
+const VALUES: [(&str, &str, i64); 5] = [
+    ("apps.v1.RollingUpdateDeployment", "MaxUnavailable", 0),
+    ("apps.v1.RollingUpdateDeployment", "MaxSurge", 0),
+    ("apps.v1.RollingUpdateDaemonSet", "MaxUnavailable", 0),
+    ("apps.v1.RollingUpdateDaemonSet", "MaxSurge", 0),
+    ("apps.v1.RollingUpdateStatefulSetStrategy", "Partition", 0),
 ];
 
 /// Internally, a pod's use of the host's namespaces is part of its security context.

@@ -10,6 +10,7 @@ pub mod container;
 pub mod cursor;
 pub mod env;
 pub mod go_struct;
+pub mod int_or_percent;
 pub mod label_selector;
 pub mod names;
 pub mod paths;

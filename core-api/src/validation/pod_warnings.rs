@@ -5,41 +5,10 @@ use std::collections::{HashMap, HashSet};
 use triptych_object::field::quote;
 use triptych_object::{Value, names};
 
+use crate::core::node_labels::deprecation;
+
 use super::pod_annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, profile_of_annotation};
 use super::resources::quantity;
-
-/// Node labels that have newer names.
-const DEPRECATED_LABELS: [(&str, &str); 8] = [
-    (
-        "beta.kubernetes.io/arch",
-        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-    ),
-    (
-        "beta.kubernetes.io/os",
-        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/zone",
-        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-    ),
-    (
-        "beta.kubernetes.io/instance-type",
-        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-    ),
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    (
-        "scheduler.alpha.kubernetes.io/preferAvoidPods",
-        "deprecated since v1.22; use Taints and Tolerations instead",
-    ),
-    (
-        "node-role.kubernetes.io/master",
-        "use \"node-role.kubernetes.io/control-plane\" instead",
-    ),
-];
 
 /// Volume sources on their way out, with the name the warning uses.
 const DEPRECATED_VOLUMES: [(&str, &str, &str); 9] = [
@@ -85,14 +54,6 @@ const DEAD_ANNOTATIONS: [(&str, &str); 3] = [
         "non-functional in v1.11+; use the \"sysctls\" field instead",
     ),
 ];
-
-/// Why a node label should not be used any more.
-pub fn deprecated_node_label(key: &str) -> Option<&'static str> {
-    DEPRECATED_LABELS
-        .iter()
-        .find(|(label, _)| *label == key)
-        .map(|(_, why)| *why)
-}
 
 /// Warnings about a pod.
 pub fn pod(pod: &Value) -> Vec<String> {
@@ -204,7 +165,7 @@ impl Warnings<'_> {
             .into_iter()
             .flat_map(|o| o.keys())
         {
-            if let Some(why) = deprecated_node_label(key) {
+            if let Some(why) = deprecation(key) {
                 self.add(&format!("spec.nodeSelector[{key}]"), why);
             }
         }
@@ -233,7 +194,7 @@ impl Warnings<'_> {
         for (i, constraint) in spec.array_at(&["topologySpreadConstraints"]).iter().enumerate() {
             let key = constraint.str_at(&["topologyKey"]);
             let at = format!("spec.topologySpreadConstraints[{i}]");
-            if let Some(why) = deprecated_node_label(key) {
+            if let Some(why) = deprecation(key) {
                 self.add(&format!("{at}.topologyKey"), &format!("{key} is {why}"));
             }
             if constraint.get("labelSelector").is_none() {
@@ -248,7 +209,7 @@ impl Warnings<'_> {
     fn node_term(&mut self, term: &Value, check_values: bool, at: &str) {
         for (i, expression) in term.array_at(&["matchExpressions"]).iter().enumerate() {
             let key = expression.str_at(&["key"]);
-            if let Some(why) = deprecated_node_label(key) {
+            if let Some(why) = deprecation(key) {
                 self.add(&format!("{at}.matchExpressions[{i}].key"), &format!("{key} is {why}"));
             }
             for (j, value) in expression

@@ -389,8 +389,10 @@ fn follow<'a>(schema: &'a Schema, root: &str, path: &str) -> Option<(&'a Field, 
     found
 }
 
-/// Defaults of a kind whose struct another kind shares without them; code applies them.
-const OF_THE_KIND_ALONE: [(&str, &str); 6] = [
+/// Defaults of a kind whose struct another kind shares without them, or on whose absence another default depends; code
+/// applies them.
+const OF_THE_KIND_ALONE: [(&str, &str); 7] = [
+    ("io.k8s.api.apps.v1.StatefulSet", "spec.updateStrategy.type"),
     ("io.k8s.api.batch.v1.Job", "spec.completionMode"),
     ("io.k8s.api.batch.v1.Job", "spec.manualSelector"),
     ("io.k8s.api.batch.v1.Job", "spec.parallelism"),

@@ -425,9 +425,3 @@ pub fn set_condition(pod: &mut Value, now: &str, kind: &str, status: &str, reaso
     }
     pod.set_at(&["status", "conditions"], Value::Array(all));
 }
-
-/// Whether a pod's Ready condition is true.
-pub fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod.array_at(&["status", "conditions"]).iter();
-    conditions.any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True")
-}
