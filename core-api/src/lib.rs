@@ -11,6 +11,7 @@ pub mod defaults;
 pub mod discovery;
 pub mod events;
 pub mod kinds;
+pub mod loopback;
 pub mod networking;
 pub mod node;
 pub mod printing;

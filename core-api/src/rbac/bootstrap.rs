@@ -6,12 +6,15 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt};
+use tokio::time::Instant;
 use triptych_auth::authorization::index::RbacKind;
 use triptych_auth::authorization::rules::{PolicyRule, single_missing};
 use triptych_object::{Status, StatusResult, Value, meta};
 
-use super::policy::{AUTO_UPDATE, PolicyObject, policy};
+use super::policy::{AUTO_UPDATE, GROUP, PolicyObject, policy};
+use crate::loopback::{Loopback, Target};
 
 /// The four resources, as the hook reads and writes them: through the registry, as field manager `kube-apiserver`.
 pub trait RbacObjects: Send + Sync {
@@ -42,6 +45,62 @@ pub trait RbacObjects: Send + Sync {
     ) -> BoxFuture<'a, StatusResult<()>>;
 }
 
+fn target(kind: RbacKind, namespace: &str) -> Target<'_> {
+    Target {
+        group: GROUP,
+        version: "v1",
+        resource: kind.resource(),
+        namespace,
+    }
+}
+
+impl RbacObjects for Loopback {
+    fn get<'a>(
+        &'a self,
+        kind: RbacKind,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, StatusResult<Option<Value>>> {
+        Loopback::get(self, target(kind, namespace), name).boxed()
+    }
+
+    fn create<'a>(&'a self, kind: RbacKind, namespace: &'a str, object: Value) -> BoxFuture<'a, StatusResult<()>> {
+        async move {
+            Loopback::create(self, target(kind, namespace), &object).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn update<'a>(
+        &'a self,
+        kind: RbacKind,
+        namespace: &'a str,
+        name: &'a str,
+        object: Value,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        async move {
+            Loopback::update(self, target(kind, namespace), name, &object).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn delete<'a>(
+        &'a self,
+        kind: RbacKind,
+        namespace: &'a str,
+        name: &'a str,
+        uid: &'a str,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        async move {
+            Loopback::delete(self, target(kind, namespace), name, uid).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
 /// So often a lost race is looked at again.
 const ATTEMPTS: usize = 5;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
@@ -57,12 +116,34 @@ pub enum Change {
     Recreate,
 }
 
+/// So many objects are looked at at a time: their writes share the store's syncs.
+const AT_ONCE: usize = 64;
+
+/// How long the whole is tried again, and how soon.
+const PATIENCE: Duration = Duration::from_secs(30);
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
+/// The start hook: tries until everything exists.
+pub async fn start_hook(objects: impl RbacObjects) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ensure(&objects).await {
+            Ok(()) => return Ok(()),
+            Err(status) if Instant::now() >= deadline => return Err(format!("unable to initialize roles: {status}")),
+            Err(_) => tokio::time::sleep(BETWEEN_TRIES).await,
+        }
+    }
+}
+
 /// Makes the whole policy exist. All that can be done is done; the error is the last failure.
 pub async fn ensure(objects: &dyn RbacObjects) -> StatusResult<()> {
     let policy = policy().map_err(|e| Status::internal(format!("the bootstrap policy: {e}")))?;
+    let mut outcomes = stream::iter(&policy)
+        .map(|expected| async move { (expected, ensure_one(objects, expected).await) })
+        .buffer_unordered(AT_ONCE);
     let mut outcome = Ok(());
-    for expected in &policy {
-        if let Err(status) = ensure_one(objects, expected).await {
+    while let Some((expected, done)) = outcomes.next().await {
+        if let Err(status) = done {
             tracing::info!(kind = ?expected.kind, name = %expected.name, %status, "bootstrap policy not reconciled yet");
             outcome = Err(status);
         }

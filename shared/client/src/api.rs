@@ -172,7 +172,7 @@ fn unreachable(error: &Error) -> Box<Status> {
 }
 
 /// The `Status` of an answer that is no success; one made up where the server sent none.
-fn failure(code: StatusCode, body: &[u8]) -> Box<Status> {
+pub fn failure(code: StatusCode, body: &[u8]) -> Box<Status> {
     if let Ok(value) = json::from_slice(body)
         && value.get("kind").and_then(Value::as_str) == Some("Status")
     {

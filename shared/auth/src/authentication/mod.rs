@@ -7,6 +7,7 @@ pub mod cache;
 pub mod issuer;
 pub mod jwt;
 pub mod keys;
+pub mod remote;
 pub mod request_header;
 pub mod review;
 pub mod service_account;

@@ -7,6 +7,7 @@ pub mod confirm;
 pub mod escalation;
 pub mod follow;
 pub mod index;
+pub mod mirrored;
 pub mod node;
 pub mod node_graph;
 pub mod privileged;

@@ -10,9 +10,11 @@ use crate::negotiate;
 use crate::object_meta;
 use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
+use crate::write::fields::{FieldRules, Fields};
+use crate::write::save;
 use crate::{respond, write};
 
-/// Decodes the document, runs the action and answers what it gives.
+/// Decodes the document, notes who owns its fields, admits it, runs the action and answers what it gives.
 pub async fn run(
     endpoint: &Endpoint,
     model: &dyn Model,
@@ -33,6 +35,14 @@ pub async fn run(
         object_meta::ensure_namespace(&mut document, namespace)?;
     }
     let now = (endpoint.services.now)();
+    let fields = Fields {
+        model,
+        rules: &FieldRules::default(),
+        request,
+        now,
+    };
+    fields.update(None, &mut document, &options.field_manager)?;
+    save::admit_action(endpoint, model, request, &options, &mut document, warnings).await?;
     let cx = ActionContext {
         request,
         now,

@@ -13,6 +13,7 @@ use triptych_storage::{Entry, Expect, Object, Write, WriteError};
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::collection::{Collection, storage_status};
 use crate::endpoint::Endpoint;
+use crate::model::Model;
 use crate::object_meta::{self, Naming, RepeatedMetaChecks};
 use crate::request::Request;
 use crate::strategy::{Context, Reservations, Strategy};
@@ -333,6 +334,37 @@ pub async fn admit_delete(
     let attributes = attributes(endpoint, request, Operation::Delete, &gvr, name, options, dry_run);
     admission.mutate(&attributes, None, Some(old), warnings).await?;
     admission.validate(&attributes, None, Some(old), warnings).await
+}
+
+/// Runs both chains on a document that is not stored but done (reviews, bindings, tokens).
+pub async fn admit_action(
+    endpoint: &Endpoint,
+    model: &dyn Model,
+    request: &Request,
+    options: &crate::options::Write,
+    document: &mut Value,
+    warnings: &mut Warnings,
+) -> StatusResult<()> {
+    let gvr = endpoint.gvr();
+    let admission = &endpoint.services.admission;
+    if admission.ignores(Operation::Create, &gvr) {
+        return Ok(());
+    }
+    let name = super::action::name_of(request, document).to_owned();
+    let mut attributes = attributes(
+        endpoint,
+        request,
+        Operation::Create,
+        &gvr,
+        &name,
+        &options.document,
+        options.dry_run,
+    );
+    attributes.kind = model.gvk();
+    admission
+        .mutate(&attributes, Some(&mut *document), None, warnings)
+        .await?;
+    admission.validate(&attributes, Some(&*document), None, warnings).await
 }
 
 fn attributes<'a>(
