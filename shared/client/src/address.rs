@@ -6,7 +6,7 @@ use http::uri::{Authority, Scheme};
 use rustls_pki_types::ServerName;
 
 /// One server's URL: `https://host[:port]`, no path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
     /// Host and port as requests name them.
     pub authority: Authority,
@@ -64,6 +64,21 @@ impl std::str::FromStr for Address {
 }
 
 impl Address {
+    /// The server at `host` and `port` whose certificate is to be for `name` (a Service reached at an endpoint).
+    pub fn named(host: &str, port: u16, name: &str) -> Result<Address, BadAddress> {
+        let bracketed = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        let mut address: Address = format!("https://{bracketed}:{port}").parse()?;
+        address.server_name = ServerName::try_from(name.to_owned()).map_err(|_| BadAddress {
+            text: name.to_owned(),
+            why: "no server can have this name".to_owned(),
+        })?;
+        Ok(address)
+    }
+
     /// The socket addresses this name has now; an IP address has itself.
     pub async fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         if let Ok(ip) = self.host.parse() {

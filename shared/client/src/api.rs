@@ -98,6 +98,19 @@ impl Api {
         self.document(Method::DELETE, path, None).await
     }
 
+    /// GET of a text whatever its code says: a health report comes with 500 too.
+    pub async fn text(&self, path: &str) -> StatusResult<String> {
+        let exchange = async {
+            let response = self.open(Class::Request, Method::GET, path, None).await?;
+            let bytes = response.into_body().collect(1024 * 1024).await;
+            bytes.map_err(|e| Status::service_unavailable(e.to_string(), 1))
+        };
+        let bytes = tokio::time::timeout(TIMEOUT, exchange).await;
+        let bytes =
+            bytes.unwrap_or_else(|_| Err(Status::timeout(format!("{} did not answer", self.pool.name()), 0)))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     async fn document(&self, method: Method, path: &str, body: Option<(HeaderValue, Vec<u8>)>) -> StatusResult<Value> {
         let bytes = self.bytes(method, path, body).await?;
         json::from_slice(&bytes).map_err(|e| Status::internal(format!("{} sent no JSON: {e}", self.pool.name())))

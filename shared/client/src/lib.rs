@@ -7,7 +7,6 @@ pub mod body;
 pub mod connection;
 pub mod metrics;
 pub mod mirror;
-pub mod options;
 pub mod pool;
 pub mod tls;
 

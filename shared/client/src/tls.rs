@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use rustls::RootCertStore;
 use rustls::client::ResolvesClientCert;
-use rustls::crypto::CryptoProvider;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
 /// How often files are looked at.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -136,40 +137,36 @@ impl ResolvesClientCert for Identity {
     }
 }
 
+/// Whom to believe to be the server.
+pub enum Trust {
+    /// Whoever the CAs of this PEM file vouch for; follows the file.
+    File(PathBuf),
+    /// Whoever these vouch for.
+    Roots(RootCertStore),
+    /// Anybody at all (`insecureSkipTLSVerify`): the connection is secret, but nobody knows with whom.
+    AnybodyInsecurely,
+}
+
 /// How connections are made: whom to trust and what to present, both following their files.
 pub struct Connector {
-    roots: Option<PathBuf>,
+    trust: Trust,
     identity: Option<Arc<Identity>>,
     alpn: Vec<Vec<u8>>,
     current: ArcSwap<rustls::ClientConfig>,
 }
 
 impl Connector {
-    /// Trusts the CAs of `roots`; presents `identity` if there is one; offers `alpn`.
+    /// Believes whom the CAs of the file `roots` vouch for; presents `identity` if there is one; offers `alpn`.
     pub fn new(roots: PathBuf, identity: Option<Arc<Identity>>, alpn: &[&[u8]]) -> Result<Arc<Connector>, Error> {
-        let store = self::roots(&roots)?;
-        Self::build(Some(roots), store, identity, alpn)
+        Connector::trusting(Trust::File(roots), identity, alpn)
     }
 
-    /// The same with roots that are given, not read.
-    pub fn with_roots(
-        store: RootCertStore,
-        identity: Option<Arc<Identity>>,
-        alpn: &[&[u8]],
-    ) -> Result<Arc<Connector>, Error> {
-        Self::build(None, store, identity, alpn)
-    }
-
-    fn build(
-        roots: Option<PathBuf>,
-        store: RootCertStore,
-        identity: Option<Arc<Identity>>,
-        alpn: &[&[u8]],
-    ) -> Result<Arc<Connector>, Error> {
+    /// Believes `trust`; presents `identity` if there is one; offers `alpn`.
+    pub fn trusting(trust: Trust, identity: Option<Arc<Identity>>, alpn: &[&[u8]]) -> Result<Arc<Connector>, Error> {
         let alpn: Vec<Vec<u8>> = alpn.iter().map(|p| p.to_vec()).collect();
-        let config = client_config(store, identity.clone(), &alpn).map_err(|e| content(Path::new("TLS"), e))?;
+        let config = client_config(&trust, identity.clone(), &alpn)?;
         Ok(Arc::new(Connector {
-            roots,
+            trust,
             identity,
             alpn,
             current: ArcSwap::from_pointee(config),
@@ -190,10 +187,9 @@ impl Connector {
 
     /// Follows the CA file for ever; the identity follows its own files.
     pub async fn follow(self: Arc<Self>) {
-        let Some(path) = self.roots.clone() else { return };
-        follow(std::slice::from_ref(&path), || {
-            let config =
-                client_config(roots(&path)?, self.identity.clone(), &self.alpn).map_err(|e| content(&path, e))?;
+        let Trust::File(path) = &self.trust else { return };
+        follow(std::slice::from_ref(path), || {
+            let config = client_config(&self.trust, self.identity.clone(), &self.alpn)?;
             self.current.store(Arc::new(config));
             Ok(())
         })
@@ -202,19 +198,76 @@ impl Connector {
 }
 
 fn client_config(
-    roots: RootCertStore,
+    trust: &Trust,
     identity: Option<Arc<Identity>>,
     alpn: &[Vec<u8>],
-) -> Result<rustls::ClientConfig, rustls::Error> {
-    let builder = rustls::ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
+) -> Result<rustls::ClientConfig, Error> {
+    let provider = provider();
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| content(Path::new("TLS"), e))?;
+    let builder = match trust {
+        Trust::File(path) => builder.with_root_certificates(roots(path)?),
+        Trust::Roots(roots) => builder.with_root_certificates(roots.clone()),
+        Trust::AnybodyInsecurely => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+    };
     let mut config = match identity {
         Some(identity) => builder.with_client_cert_resolver(identity),
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = alpn.to_vec();
     Ok(config)
+}
+
+/// Accepts any server certificate.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _leaf: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// Calls `reload` whenever one of `paths` changed; a failure is logged and what was there stays.

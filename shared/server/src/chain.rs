@@ -248,6 +248,7 @@ impl Chain {
         };
         match self.links.authenticator.authenticate(credentials).await {
             Identity::User(user) => {
+                self.links.metrics.authenticated.inc();
                 // HTTP/2 is cheap to abuse: who is nobody gets one request per connection, as from kube-apiserver;
                 // a front proxy (it shows a certificate) passes on nobody's requests too
                 if connection.http2 && connection.certificates.is_empty() && user.name == ANONYMOUS {
@@ -256,6 +257,7 @@ impl Chain {
                 Ok(user)
             }
             Identity::Unauthorized(why) => {
+                self.links.metrics.unauthenticated.inc();
                 tracing::info!(peer = %connection.peer, why, "unable to authenticate the request");
                 if connection.http2 && connection.certificates.is_empty() {
                     connection.close_gracefully();
@@ -346,12 +348,16 @@ impl Chain {
     async fn authorize(&self, user: &UserInfo, info: &RequestInfo) -> Result<(), Refusal> {
         let attributes = Attributes { user, request: info };
         let why = match self.links.authorizer.authorize(attributes).await {
-            Decision::Allow(_) => return Ok(()),
+            Decision::Allow(_) => {
+                self.links.metrics.allowed.inc();
+                return Ok(());
+            }
             Decision::Unavailable(why) => return Err(Status::service_unavailable(why, 1).into()),
             Decision::Deny(reason) => reason,
             Decision::NoOpinion { reason, error } if reason.is_empty() => error,
             Decision::NoOpinion { reason, .. } => reason,
         };
+        self.links.metrics.denied.inc();
         Err(forbidden(user, info, &why).into())
     }
 

@@ -101,6 +101,55 @@ impl Check {
     }
 }
 
+/// kube-apiserver's checks in the order it lists them.
+const ORDER: [&str; 37] = [
+    "ping",
+    "log",
+    "loopback-serving-certificate",
+    "etcd",
+    "etcd-readiness",
+    "informer-sync",
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/aggregator-reload-proxy-client-cert",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// Puts checks into kube-apiserver's order; those it does not have follow, `shutdown` is last.
+pub fn sort(checks: &mut [Check]) {
+    checks.sort_by_key(|check| match check.name.as_str() {
+        "shutdown" => usize::MAX,
+        name => ORDER.iter().position(|o| *o == name).unwrap_or(ORDER.len()),
+    });
+}
+
 /// Registers `root` (`livez` …) and a path for each check.
 pub fn install(table: &mut Table, root: &'static str, checks: Vec<Check>) {
     for check in &checks {

@@ -17,6 +17,7 @@ pub mod lifecycle;
 pub mod logging;
 pub mod metrics;
 pub mod neighbours;
+pub mod next_tier;
 pub mod options;
 pub mod paths;
 pub mod process;

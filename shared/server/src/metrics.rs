@@ -52,6 +52,14 @@ pub struct Metrics {
     pub panics: IntCounter,
     /// Open client connections.
     pub connections: IntGauge,
+    /// Requests whose user was found out.
+    pub authenticated: IntCounter,
+    /// Requests with bad credentials.
+    pub unauthenticated: IntCounter,
+    /// Requests that were allowed.
+    pub allowed: IntCounter,
+    /// Requests that were not.
+    pub denied: IntCounter,
 }
 
 /// The metrics of one verb on one resource or path.
@@ -83,7 +91,32 @@ impl Metrics {
             ),
             &["request_kind"],
         )?;
+        let authentications = IntCounterVec::new(
+            Opts::new("authentication_attempts", "Counter of authenticated attempts."),
+            &["result"],
+        )?;
+        let authorizations = IntCounterVec::new(
+            Opts::new(
+                "authorization_attempts_total",
+                "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
+            ),
+            &["result"],
+        )?;
+        let build = IntGaugeVec::new(
+            Opts::new(
+                "kubernetes_build_info",
+                "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+            ),
+            &["major", "minor", "git_version"],
+        )?;
+        build
+            .with_label_values(&["1", "36", crate::paths::KUBERNETES_VERSION])
+            .set(1);
         let metrics = Metrics {
+            authenticated: authentications.with_label_values(&["success"]),
+            unauthenticated: authentications.with_label_values(&["failure"]),
+            allowed: authorizations.with_label_values(&["allowed"]),
+            denied: authorizations.with_label_values(&["no-opinion"]),
             requests: IntCounterVec::new(
                 Opts::new(
                     "apiserver_request_total",
@@ -153,6 +186,9 @@ impl Metrics {
         registry.register(Box::new(inflight))?;
         registry.register(Box::new(metrics.tls_handshake_errors.clone()))?;
         registry.register(Box::new(metrics.panics.clone()))?;
+        registry.register(Box::new(authentications))?;
+        registry.register(Box::new(authorizations))?;
+        registry.register(Box::new(build))?;
         registry.register(Box::new(metrics.connections.clone()))?;
         registry.register(Box::new(crate::process::Process::new()?))?;
         Ok(metrics)

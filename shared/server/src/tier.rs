@@ -371,7 +371,7 @@ async fn start(
     Ok(())
 }
 
-/// The three roots, their checks in kube-apiserver's order: the plain ones, then hooks, `shutdown` last.
+/// The three roots, their checks in kube-apiserver's order.
 fn health_paths(
     table: &mut Table,
     lifecycle: &Lifecycle,
@@ -402,6 +402,8 @@ fn health_paths(
         }
         Ok(())
     }));
+    health::sort(&mut alive);
+    health::sort(&mut readyz);
     health::install(table, "healthz", alive.clone());
     health::install(table, "livez", alive);
     health::install(table, "readyz", readyz);
