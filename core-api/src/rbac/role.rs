@@ -8,6 +8,7 @@ use triptych_object::{StatusResult, Value, meta};
 use triptych_registry::strategy::{Context, Reservation, Strategy};
 
 use super::guard::guard;
+use crate::validation::label_selector::{Lenience, label_selector};
 use crate::validation::{Cursor, check};
 
 /// The strategy of `roles`.
@@ -50,11 +51,16 @@ impl Strategy for ClusterRoles {
     }
 
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
-        check(new, errors, cluster_role);
+        check(new, errors, |role| cluster_role(role, Lenience::default()));
     }
 
-    fn validate_update(&self, cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
-        self.validate_create(cx, new, errors);
+    fn validate_update(&self, _cx: &Context, new: &Value, old: &Value, errors: &mut ErrorList) {
+        let mut stored = ErrorList::new();
+        check(old, &mut stored, |old| selectors(old, Lenience::default()));
+        let lenience = Lenience {
+            invalid_values: !stored.is_empty(),
+        };
+        check(new, errors, |role| cluster_role(role, lenience));
     }
 
     fn cells(&self, object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
@@ -69,12 +75,24 @@ fn cells(object: &Value) -> Vec<Value> {
     ]
 }
 
-fn cluster_role(role: Cursor<'_>) {
+fn cluster_role(role: Cursor<'_>, lenience: Lenience) {
     policy_rules(role, false);
     if let Some(aggregation) = role.given("aggregationRule") {
         let list = aggregation.field("clusterRoleSelectors");
         if list.is_empty() {
             list.required("at least one clusterRoleSelector required if aggregationRule is non-nil");
+        }
+    }
+    selectors(role, lenience);
+}
+
+/// Each selector must be sound; one that cannot be used at all is reported as a whole, too.
+fn selectors(role: Cursor<'_>, lenience: Lenience) {
+    for selector in role.field("aggregationRule").field("clusterRoleSelectors").items() {
+        let before = selector.found();
+        label_selector(selector, lenience);
+        if selector.found() > before {
+            selector.invalid(Value::Null, "invalid label selector.");
         }
     }
 }
@@ -149,11 +167,23 @@ mod tests {
     }
 
     #[test]
+    fn a_selector_of_an_aggregation_rule_is_sound() {
+        let text = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[{"key":"a","operator":"In"}]}]}}"#;
+        let object = json::from_slice(text.as_bytes()).unwrap();
+        let mut errors = ErrorList::new();
+        check(&object, &mut errors, |role| cluster_role(role, Lenience::default()));
+        assert_eq!(
+            errors.aggregate(),
+            "[aggregationRule.clusterRoleSelectors[0].matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn', aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.]"
+        );
+    }
+
+    #[test]
     fn an_aggregation_rule_selects_something() {
         let text = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","aggregationRule":{}}"#;
         let object = json::from_slice(text.as_bytes()).unwrap();
         let mut errors = ErrorList::new();
-        check(&object, &mut errors, cluster_role);
+        check(&object, &mut errors, |role| cluster_role(role, Lenience::default()));
         assert_eq!(
             errors.aggregate(),
             "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
