@@ -31,13 +31,23 @@ pub fn set(response: &mut Response, name: HeaderName, value: &str) {
     }
 }
 
-/// The content, unless the client has it already (RFC 9110 §13.1.2).
-pub fn unless_known(request: &Request, kind: &str, etag: &str, body: impl FnOnce() -> Bytes) -> Response {
-    let mut response = match known(&request.headers, etag) {
-        false => whole(StatusCode::OK, kind, body()),
-        true if matches!(request.method, Method::GET | Method::HEAD) => bare(StatusCode::NOT_MODIFIED),
-        true => bare(StatusCode::PRECONDITION_FAILED),
+/// The answer to a client that has the content of this ETag already (RFC 9110 §13.1.2); none to one that has not.
+pub fn already_known(request: &Request, etag: &str) -> Option<Response> {
+    if !known(&request.headers, etag) {
+        return None;
+    }
+    let code = match request.method {
+        Method::GET | Method::HEAD => StatusCode::NOT_MODIFIED,
+        _ => StatusCode::PRECONDITION_FAILED,
     };
+    let mut response = bare(code);
+    set(&mut response, ETAG, etag);
+    Some(response)
+}
+
+/// The content with its ETag.
+pub fn tagged(kind: &str, etag: &str, body: Bytes) -> Response {
+    let mut response = whole(StatusCode::OK, kind, body);
     set(&mut response, ETAG, etag);
     response
 }

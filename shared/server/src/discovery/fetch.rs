@@ -56,13 +56,30 @@ pub const WAIT: &str = "x-triptych-wait";
 /// Longest wait, in seconds; below every request timeout.
 pub const LONGEST_WAIT: u32 = 25;
 
-/// No document is larger; what is, is refused rather than held.
-const LARGEST: usize = 64 * 1024 * 1024;
 /// For an answer, beyond what it may wait for a change.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads over a pool whose connections carry this tier's own identity.
-pub struct PoolFetch(pub Arc<Pool>);
+pub struct PoolFetch {
+    /// Connections to the server.
+    pub pool: Arc<Pool>,
+    /// A larger document is refused rather than held.
+    pub largest: usize,
+}
+
+impl PoolFetch {
+    /// From another tier, whose OpenAPI v2 document grows with its CRDs.
+    pub fn tier(pool: Arc<Pool>) -> Arc<PoolFetch> {
+        let largest = 256 * 1024 * 1024;
+        Arc::new(PoolFetch { pool, largest })
+    }
+
+    /// From a server behind an APIService, which is anybody's.
+    pub fn backend(pool: Arc<Pool>) -> Arc<PoolFetch> {
+        let largest = 8 * 1024 * 1024;
+        Arc::new(PoolFetch { pool, largest })
+    }
+}
 
 impl Fetch for PoolFetch {
     fn fetch(&self, ask: Ask) -> BoxFuture<'_, Result<Fetched, String>> {
@@ -70,7 +87,7 @@ impl Fetch for PoolFetch {
         Box::pin(async move {
             match tokio::time::timeout(wait + PATIENCE, self.once(ask)).await {
                 Ok(answer) => answer,
-                Err(_) => Err(format!("{} did not answer in time", self.0.name())),
+                Err(_) => Err(format!("{} did not answer in time", self.pool.name())),
             }
         })
     }
@@ -98,7 +115,7 @@ impl PoolFetch {
             Class::Request
         };
         let answer = self
-            .0
+            .pool
             .send(class, head, Outgoing::Empty)
             .await
             .map_err(|e| e.to_string())?;
@@ -109,7 +126,7 @@ impl PoolFetch {
             StatusCode::OK => Ok(Fetched::Document {
                 kind: header(CONTENT_TYPE).unwrap_or_default(),
                 etag: header(ETAG),
-                body: body.collect(LARGEST).await.map_err(|e| e.to_string())?,
+                body: body.collect(self.largest).await.map_err(|e| e.to_string())?,
             }),
             other => Ok(Fetched::Refused(other.as_u16())),
         }

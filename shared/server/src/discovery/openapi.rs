@@ -16,7 +16,7 @@ use triptych_schema::openapi::proto;
 use triptych_schema::openapi::v2::Swagger;
 use triptych_schema::openapi::v3::Info;
 
-use super::content::{bare, set, unless_known};
+use super::content::{already_known, bare, set, tagged};
 use super::fetch::{Ask, Fetch, Fetched, JSON};
 use super::kept::Kept;
 use super::publication::Merged;
@@ -63,7 +63,8 @@ fn form(request: &Request, protobuf: [&'static str; 2]) -> Option<(Form, &'stati
 /// `/openapi/v3`. Its content type is what Go guesses.
 pub fn index(merged: &Merged, request: &Request) -> Response {
     let etag = format!("\"{}\"", merged.index_hash);
-    unless_known(request, "text/plain; charset=utf-8", &etag, || merged.index.clone())
+    let known = already_known(request, &etag);
+    known.unwrap_or_else(|| tagged("text/plain; charset=utf-8", &etag, merged.index.clone()))
 }
 
 impl Maker {
@@ -81,16 +82,24 @@ impl Maker {
             set(&mut moved, LOCATION, &relative_url(&document.path, &document.hash));
             return moved;
         }
-        let key = format!("v3 {} {} {}", document.path, document.hash, form as u8);
-        let source = Arc::clone(&document.source);
-        let made = self.made(&key, move || match form {
-            Form::Json => Ok(source.v3(&*texts())),
-            Form::Protobuf => proto::v3(&source.v3(&*texts())).map_err(|e| e.to_string()),
-        });
-        let Ok(body) = made.await else {
-            return bare(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = match already_known(request, &tag) {
+            Some(known) => varying(known),
+            None => {
+                let key = format!("v3 {} {} {}", document.path, document.hash, form as u8);
+                let source = Arc::clone(&document.source);
+                let made = self.made(&key, move || match form {
+                    Form::Json => Ok(source.v3(&*texts())),
+                    Form::Protobuf => proto::v3(&source.v3(&*texts())).map_err(|e| e.to_string()),
+                });
+                match made.await {
+                    Ok(body) => varying(tagged(kind, &tag, body)),
+                    Err(why) => {
+                        tracing::error!(why, document = &*document.path, "OpenAPI document cannot be made");
+                        return bare(StatusCode::INTERNAL_SERVER_ERROR);
+                    }
+                }
+            }
         };
-        let mut response = varying(unless_known(request, kind, &tag, || body));
         if !asked.is_empty() {
             let headers = response.headers_mut();
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
@@ -106,6 +115,9 @@ impl Maker {
         };
         // it says what the v3 documents say, so it changes when one of them does
         let tag = etag(merged.index_hash.as_bytes());
+        if let Some(known) = already_known(request, &tag) {
+            return varying(known);
+        }
         let key = format!("v2 {} {}", merged.index_hash, form as u8);
         let body = match self.kept.get(&key) {
             Some(body) => Ok(body),
@@ -118,7 +130,7 @@ impl Maker {
             }
         };
         match body {
-            Ok(body) => varying(unless_known(request, kind, &tag, || body)),
+            Ok(body) => varying(tagged(kind, &tag, body)),
             Err(why) => {
                 tracing::info!(why, "no OpenAPI v2 document could be made");
                 bare(StatusCode::SERVICE_UNAVAILABLE)

@@ -1,6 +1,6 @@
 //! What a tier publishes: the merge of its own documents, the next tier's and APIServices', and who answers for it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -117,6 +117,7 @@ pub struct Merged {
     pub index_hash: String,
     versions: HashMap<String, OwnVersion>,
     documents: HashMap<Arc<str>, Document>,
+    built_in: HashSet<Arc<str>>,
 }
 
 impl Merged {
@@ -130,22 +131,20 @@ impl Merged {
             .map(|d| (Arc::clone(&d.path), relative_url(&d.path, &d.hash)));
         let urls: BTreeMap<Arc<str>, String> = merge::urls(urls, &inputs.next, services);
         let index = index(&urls);
+        let built_in = own.versions.iter().filter(|v| !v.custom);
         Merged {
             snapshot: Snapshot::new(merge::entries(entries, &inputs.next, services)),
             index_hash: hex(&index),
             index: index.into(),
             versions: own.versions.iter().map(|v| (v.path(), v.clone())).collect(),
             documents: own.documents.iter().map(|d| (Arc::clone(&d.path), d.clone())).collect(),
+            built_in: built_in.map(|v| Arc::clone(&v.entry.group)).collect(),
         }
     }
 
     /// This tier's OpenAPI documents.
     pub fn own_documents(&self) -> impl Iterator<Item = &Document> {
         self.documents.values()
-    }
-
-    fn built_in_group(&self, group: &str) -> bool {
-        self.versions.values().any(|v| !v.custom && &*v.entry.group == group)
     }
 }
 
@@ -382,7 +381,7 @@ impl Claims for Published {
         match version {
             None if merged.snapshot.group(group).is_some() => self.path(false),
             // another version of a built-in group exists nowhere
-            Some(version) if !version.contains('/') && merged.built_in_group(group) => Claim::NoSuchResource,
+            Some(version) if !version.contains('/') && merged.built_in.contains(group) => Claim::NoSuchResource,
             _ => unclaimed,
         }
     }
