@@ -10,6 +10,7 @@ pub fn all(access: &Access) -> Kinds {
     crate::authentication::register(&mut kinds, access);
     crate::authorization::register(&mut kinds, access);
     crate::apps::register(&mut kinds);
+    crate::batch::register(&mut kinds);
     crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds);
     crate::rbac::register(&mut kinds, &access.escalation_check());
@@ -17,6 +18,7 @@ pub fn all(access: &Access) -> Kinds {
     crate::events::register(&mut kinds);
     crate::networking::register(&mut kinds);
     crate::node::register(&mut kinds);
+    crate::policy::register(&mut kinds);
     kinds
 }
 

@@ -139,6 +139,7 @@ fn recorded_creates_find_the_same_errors() {
             if !cx.namespace.is_empty() {
                 meta::set_text(&mut object, "namespace", "ns-1");
             }
+            meta::set_text(&mut object, "uid", "<uid>");
             for path in &resource.clear_on_create {
                 let parts: Vec<&str> = path.split('.').collect();
                 object.remove_at(&parts);

@@ -6,6 +6,7 @@
 pub mod addresses;
 pub mod affinity;
 pub mod bytes;
+pub mod conditions;
 pub mod container;
 pub mod cursor;
 pub mod env;
