@@ -11,6 +11,7 @@
 pub mod custom;
 pub mod definition;
 pub mod members;
+mod naming;
 pub mod operation;
 pub mod parameter;
 pub mod proto;

@@ -3,6 +3,7 @@
 //! Contract: kube-apiserver's paths, operation ids, tags and actions, the deprecated `watch/` paths included. A route
 //! is the neutral form that both OpenAPI versions are written from.
 
+use super::naming;
 use super::parameter::{self, Parameter, Place};
 use crate::resource::{Resource, Subresource, SubresourceForm};
 use crate::types::{Kind, Name, Schema};
@@ -91,7 +92,7 @@ impl Route {
         payload: Payload,
         media: (MediaTypes, MediaTypes),
     ) -> Self {
-        let (operation_id, tag) = operation_id_and_tag(operation, path);
+        let (operation_id, tag) = naming::operation_id_and_tag(operation, path);
         Route {
             method: "get",
             path: path.to_owned(),
@@ -356,7 +357,8 @@ impl Builder<'_> {
 
     fn route(&self, method: &'static str, at: At, action: &'static str, operation: &str, description: String) -> Route {
         let path = self.path(at, if action.starts_with("watch") { "watch/" } else { "" });
-        let (operation_id, tag) = operation_id_and_tag(&self.operation(operation, at, action == "watchlist"), &path);
+        let (operation_id, tag) =
+            naming::operation_id_and_tag(&self.operation(operation, at, action == "watchlist"), &path);
         let mut parameters = self.path_parameters(at);
         if action != "connect" {
             parameters.push(parameter::pretty());
@@ -383,7 +385,7 @@ impl Builder<'_> {
         } else {
             ""
         };
-        let sub = self.sub.map(|s| title(&s.name)).unwrap_or_default();
+        let sub = self.sub.map(|s| naming::title(&s.name)).unwrap_or_default();
         let list = if list { "List" } else { "" };
         let suffix = match at {
             At::Below => "WithPath",
@@ -432,7 +434,7 @@ impl Builder<'_> {
     }
 
     fn create(&self, at: At) -> Route {
-        let description = self.sentence("create", article(&self.resource.kind));
+        let description = self.sentence("create", naming::article(&self.resource.kind));
         let mut route = self.route("post", at, "post", "create", description);
         route.parameters.extend(parameter::create_options());
         let payload = self.own_payload();
@@ -472,7 +474,7 @@ impl Builder<'_> {
     }
 
     fn delete(&self) -> Route {
-        let description = self.sentence("delete", article(&self.resource.kind));
+        let description = self.sentence("delete", naming::article(&self.resource.kind));
         let mut route = self.route("delete", At::Item, "delete", "delete", description);
         route.parameters.extend(parameter::delete_options());
         route.body = Some((Payload::Type(DELETE_OPTIONS.into()), false));
@@ -532,89 +534,19 @@ impl Builder<'_> {
             .into_iter()
             .find(|m| m.eq_ignore_ascii_case(method))?;
         let description = self.sentence(&format!("connect {method} requests to"), " ");
-        let mut route = self.route(lower, at, "connect", &format!("connect{}", title(lower)), description);
+        let mut route = self.route(
+            lower,
+            at,
+            "connect",
+            &format!("connect{}", naming::title(lower)),
+            description,
+        );
         route
             .parameters
             .extend(self.kinds.options(self.schema, &self.own_kind()));
         route.produces = ANY;
         route.responses = vec![(200, "OK", Payload::Text)];
         Some(route)
-    }
-}
-
-/// Verbs that operations start with; the first that fits counts, so that `deletecollection` gives `delete…Collection…`.
-const VERBS: [&str; 10] = [
-    "get", "read", "replace", "patch", "delete", "watch", "connect", "list", "create", "log",
-];
-
-/// The operation id of `operation`, which starts with a verb, and the tag it goes under.
-pub fn operation_id_and_tag(operation: &str, path: &str) -> (String, String) {
-    let verb = VERBS
-        .iter()
-        .find(|v| operation.starts_with(**v))
-        .copied()
-        .unwrap_or_default();
-    let mut id = verb.to_owned();
-    let mut parts = path.trim_matches('/').split('/');
-    let tag = match (parts.next(), parts.next(), parts.next()) {
-        (Some("api"), version, _) => {
-            id.push_str("Core");
-            match version {
-                Some(version) => {
-                    id.push_str(&identifier(version, true));
-                    format!("core_{}", identifier(version, false))
-                }
-                None => "core".into(),
-            }
-        }
-        (Some("apis"), Some(group), version) => {
-            let group = group.strip_suffix(".k8s.io").unwrap_or(group);
-            id.push_str(&identifier(group, true));
-            let mut tag = identifier(group, false);
-            if let Some(version) = version {
-                id.push_str(&identifier(version, true));
-                tag = format!("{tag}_{}", identifier(version, false));
-            }
-            tag
-        }
-        (first, ..) => identifier(first.unwrap_or_default(), false),
-    };
-    id.push_str(&identifier(&operation[verb.len()..], !id.is_empty()));
-    (id, tag)
-}
-
-/// Letters, digits and `_` only, in camel case.
-fn identifier(text: &str, mut upper: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for (i, c) in text.chars().enumerate() {
-        if !(c.is_alphabetic() || c == '_' || i != 0 && c.is_numeric()) {
-            upper = true;
-        } else if std::mem::take(&mut upper) {
-            out.extend(c.to_uppercase());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// The word with its first letter in upper case, all others in lower case.
-pub(super) fn title(word: &str) -> String {
-    let mut chars = word.chars();
-    chars
-        .next()
-        .map(|first| first.to_uppercase().chain(chars.flat_map(char::to_lowercase)).collect())
-        .unwrap_or_default()
-}
-
-/// ` a ` or ` an `, nothing but a blank for a plural.
-pub fn article(noun: &str) -> &'static str {
-    let plural = noun.ends_with('s') && !noun.ends_with("ss");
-    let vowel = noun.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'I', 'O', 'U']);
-    match (plural, vowel) {
-        (true, _) => " ",
-        (_, true) => " an ",
-        _ => " a ",
     }
 }
 
@@ -647,28 +579,4 @@ fn sort(parameters: &mut [&Parameter]) {
         Place::Query => 1,
     };
     parameters.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| place(a).cmp(&place(b))));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operation_ids_carry_verb_group_and_version() {
-        let (id, tag) = operation_id_and_tag("deletecollectionNamespacedPod", "/api/v1/namespaces/{namespace}/pods");
-        assert_eq!((&*id, &*tag), ("deleteCoreV1CollectionNamespacedPod", "core_v1"));
-        let (id, tag) = operation_id_and_tag("getAPIGroup", "/apis/rbac.authorization.k8s.io/");
-        assert_eq!((&*id, &*tag), ("getRbacAuthorizationAPIGroup", "rbacAuthorization"));
-        let (id, tag) = operation_id_and_tag("getAPIVersions", "/apis/");
-        assert_eq!((&*id, &*tag), ("getAPIVersions", "apis"));
-        let (id, tag) = operation_id_and_tag("getAPIVersions", "/api/");
-        assert_eq!((&*id, &*tag), ("getCoreAPIVersions", "core"));
-    }
-
-    #[test]
-    fn articles_follow_the_noun() {
-        assert_eq!(article("Ingress"), " an ");
-        assert_eq!(article("Endpoints"), " ");
-        assert_eq!(article("Pod"), " a ");
-    }
 }
