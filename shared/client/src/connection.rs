@@ -23,6 +23,9 @@ const PONG_TIMEOUT: Duration = Duration::from_secs(3);
 pub const STREAM_WINDOW: u32 = 256 * 1024;
 /// Requests per connection, unless the peer permits fewer.
 pub const MAX_STREAMS: usize = 200;
+/// What the bookkeeping of small frames that are not read yet may cost before the connection is given up; what many
+/// stalled watches of small events can reach must be far below.
+const SMALL_FRAMES: usize = 128 * 1024 * 1024;
 /// Bytes per answer kept for the socket.
 const SEND_BUFFER: usize = 256 * 1024;
 
@@ -49,6 +52,7 @@ impl Connection {
             .max_frame_size(64 * 1024)
             .max_header_list_size(1024 * 1024)
             .max_send_buffer_size(SEND_BUFFER)
+            .data_frame_budget(SMALL_FRAMES)
             .enable_push(false)
             .handshake(io)
             .await?;

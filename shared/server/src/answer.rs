@@ -15,7 +15,7 @@ use triptych_object::Status;
 use triptych_object::field::quote;
 
 use crate::body::{Body, Cutoff, Finish};
-use crate::chain::{AUDIT_ID, Exchange};
+use crate::chain::{AUDIT_ID, Counted, Exchange};
 use crate::connection::InUse;
 use crate::inflight::Place;
 use crate::lifecycle::{Lifecycle, Phase};
@@ -170,7 +170,12 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn new(exchange: Exchange, response: &Response<Body>, metrics: Arc<Metrics>, in_use: InUse) -> End {
-        let observation = exchange.route.map(|route| {
+        let route = match exchange.counted {
+            Counted::Elsewhere => None,
+            Counted::Unknown => Some(metrics.unknown(&exchange.asked.method)),
+            Counted::Route(route) => Some(route),
+        };
+        let observation = route.map(|route| {
             if exchange.long_running {
                 route.long_running().inc();
             }

@@ -85,13 +85,23 @@ pub struct Chain {
     bodies: Bodies,
 }
 
+/// Under what a request is counted.
+pub(crate) enum Counted {
+    /// Its method alone: it was refused before anybody knew what it is about, or is nobody's.
+    Unknown,
+    /// A resource or path of this tier.
+    Route(Arc<Route>),
+    /// Not here: whoever answered has counted it.
+    Elsewhere,
+}
+
 /// What is known about a request while it is answered.
 pub(crate) struct Exchange {
     pub(crate) started: Instant,
     pub(crate) audit_id: HeaderValue,
     pub(crate) asked: Asked,
-    /// Counted under it; none for what another tier answered.
-    pub(crate) route: Option<Arc<Route>>,
+    /// What it is counted under.
+    pub(crate) counted: Counted,
     pub(crate) long_running: bool,
     /// Its time to answer.
     limit: Duration,
@@ -142,7 +152,7 @@ impl Chain {
             started: Instant::now(),
             audit_id: answer::audit_id(request.headers()),
             asked: Asked::of(&request),
-            route: Some(self.links.metrics.unknown(request.method())),
+            counted: Counted::Unknown,
             long_running: false,
             limit: self.links.settings.request_timeout,
             place: None,
@@ -165,6 +175,12 @@ impl Chain {
             connection.close_gracefully();
         }
         Ok(self.finish(exchange, response, in_use))
+    }
+
+    fn terminated(&self, exchange: &Exchange, code: u16) {
+        if let Counted::Route(route) = &exchange.counted {
+            self.links.metrics.terminated(route, code);
+        }
     }
 
     fn finish(&self, exchange: Exchange, response: Response<Body>, in_use: crate::connection::InUse) -> Response<Body> {
@@ -215,7 +231,7 @@ impl Chain {
         }
         headers::remove_identity(&mut parts.headers);
         if !matches!(claim, Claim::NoSuchResource | Claim::Unclaimed { .. }) {
-            exchange.route = Some(self.links.metrics.route(&info, &parts.method, &parts.headers));
+            exchange.counted = Counted::Route(self.links.metrics.route(&info, &parts.method, &parts.headers));
         }
         let own = Own {
             parts,
@@ -231,9 +247,7 @@ impl Chain {
         match tokio::time::timeout_at(limit, self.own(connection, own, exchange)).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                if let Some(route) = &exchange.route {
-                    self.links.metrics.terminated(route, 504);
-                }
+                self.terminated(exchange, 504);
                 Err(deadline::exceeded().into())
             }
         }
@@ -293,7 +307,7 @@ impl Chain {
         };
         let response = forward(to, &self.links.tasks, request).await?;
         // whoever answered has counted it
-        exchange.route = None;
+        exchange.counted = Counted::Elsewhere;
         Ok(response)
     }
 
@@ -316,9 +330,7 @@ impl Chain {
             match self.links.inflight.enter(&user, &info).await {
                 Ok(place) => exchange.place = Some(place),
                 Err(()) => {
-                    if let Some(route) = &exchange.route {
-                        self.links.metrics.terminated(route, 429);
-                    }
+                    self.terminated(exchange, 429);
                     return Err(Refusal::Answer(answer::too_many_requests()));
                 }
             }

@@ -5,8 +5,8 @@
 //! the authenticated user is written. `Impersonate-*` and everything else travels on.
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use triptych_object::UserInfo;
@@ -113,6 +113,7 @@ pub fn append_forwarded_for(headers: &mut HeaderMap, peer: std::net::IpAddr) {
 /// Removes what belongs to this connection's protocol; a length stays, it is the body's.
 pub fn remove_connection_specific(headers: &mut HeaderMap) {
     headers.remove(HOST);
+    headers.remove(EXPECT);
 }
 
 /// The identity headers of one user, ready to be written.

@@ -15,8 +15,8 @@ use triptych_object::{RequestInfo, UserInfo};
 
 use crate::metrics::Metrics;
 
-/// Requests waiting per place.
-const QUEUE: usize = 10;
+/// Requests waiting per place; each may hold a stream window of unread body.
+const QUEUE: usize = 2;
 
 /// The two limits.
 pub struct Inflight {

@@ -32,11 +32,13 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 const IDLE_CHECK: Duration = Duration::from_secs(30);
 const WRITE_STALL: Duration = Duration::from_secs(120);
 const MAX_CONNECTIONS: usize = 20_000;
-/// Bytes of a request's head; more is 431.
-const MAX_HEAD: usize = 128 * 1024;
+/// Bytes of a request's head; more is 431. HTTP/1.1 keeps them in one buffer, HTTP/2 counts what they decode to.
+const MAX_HEAD_HTTP1: usize = 96 * 1024;
+const MAX_HEAD_HTTP2: u32 = 128 * 1024;
 const MAX_HEADERS: usize = 1_000;
-const STREAM_WINDOW: u32 = 128 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Unread bytes of one body; the connection's window is this for every stream, so that bodies which have to wait do not
+/// hold up others that a front tier sends on the same connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
 const SEND_BUFFER: usize = 128 * 1024;
 
 /// How HTTP/2 is spoken.
@@ -97,7 +99,7 @@ impl Server {
         http1
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(MAX_HEAD)
+            .max_buf_size(MAX_HEAD_HTTP1)
             .max_headers(MAX_HEADERS)
             .half_close(false);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
@@ -105,9 +107,9 @@ impl Server {
             .timer(TokioTimer::new())
             .max_concurrent_streams(settings.max_streams)
             .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_connection_window_size(STREAM_WINDOW.saturating_mul(settings.max_streams.clamp(1, 1000)))
             .max_frame_size(64 * 1024)
-            .max_header_list_size(MAX_HEAD as u32)
+            .max_header_list_size(MAX_HEAD_HTTP2)
             .max_send_buf_size(SEND_BUFFER)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(15));
