@@ -41,7 +41,9 @@ const JUNCTORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 fn plain(schema: &Value) -> Object {
     let mut out = Object::new();
     for name in PLAIN {
-        if let Some(value) = schema.get(name).filter(|v| meaningful(v)) {
+        // any value but null is a default or an example
+        let said = |v: &&Value| meaningful(v) || matches!(name, "default" | "example") && !v.is_null();
+        if let Some(value) = schema.get(name).filter(said) {
             out.insert(name, value.clone());
         }
     }
@@ -204,5 +206,16 @@ mod tests {
             either
         );
         assert_eq!(json::to_string(&published(either, Dialect::V3)), either);
+    }
+
+    #[test]
+    fn a_default_is_shown_even_when_it_is_false_or_empty() {
+        let schema = r#"{"type":"boolean","nullable":false,"default":false}"#;
+        let shown = json::to_string(&published(schema, Dialect::V3));
+        assert_eq!(shown, r#"{"type":"boolean","default":false}"#);
+        assert_eq!(
+            json::to_string(&published(schema, Dialect::V2)),
+            r#"{"type":"boolean"}"#
+        );
     }
 }
