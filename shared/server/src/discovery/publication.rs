@@ -358,6 +358,10 @@ impl Published {
 impl Claims for Published {
     fn find(&self, info: &RequestInfo) -> Claim {
         let unclaimed = Claim::Unclaimed { certain: true };
+        // nothing here is a resource: those must not pay for a look at the merge
+        if info.is_resource {
+            return unclaimed;
+        }
         let path = info.path.as_str();
         match path {
             "/api" | "/api/" => return self.path(true),
