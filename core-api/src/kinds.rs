@@ -10,6 +10,7 @@ pub fn all(access: &Access) -> Kinds {
     crate::authentication::register(&mut kinds, access);
     crate::authorization::register(&mut kinds, access);
     crate::apps::register(&mut kinds);
+    crate::autoscaling::register(&mut kinds);
     crate::batch::register(&mut kinds);
     crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds);

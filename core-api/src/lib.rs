@@ -4,6 +4,7 @@ pub mod access;
 pub mod apps;
 pub mod authentication;
 pub mod authorization;
+pub mod autoscaling;
 pub mod batch;
 pub mod context;
 pub mod coordination;

@@ -139,7 +139,7 @@ fn recorded_creates_find_the_same_errors() {
             if !cx.namespace.is_empty() {
                 meta::set_text(&mut object, "namespace", "ns-1");
             }
-            meta::set_text(&mut object, "uid", "<uid>");
+            meta::set_text(&mut object, "uid", "uid-1");
             for path in &resource.clear_on_create {
                 let parts: Vec<&str> = path.split('.').collect();
                 object.remove_at(&parts);
@@ -165,7 +165,11 @@ fn recorded_creates_find_the_same_errors() {
                 .iter()
                 .map(|c| (c.str_at(&["field"]).to_owned(), c.str_at(&["message"]).to_owned()))
                 .collect();
-            let name = |text: &str| text.replace("ns-1", "NS").replace("id1", "ID");
+            let name = |text: &str| {
+                text.replace("ns-1", "NS")
+                    .replace("uid-1", "<uid>")
+                    .replace("id1", "ID")
+            };
             let found: Vec<(String, String)> = found.iter().map(|(f, m)| (name(f), name(m))).collect();
             let count = counts.entry(target.resource.clone()).or_default();
             count.0 += 1;
