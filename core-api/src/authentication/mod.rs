@@ -1,5 +1,6 @@
 //! `authentication.k8s.io`: questions about who somebody is, and tokens of service accounts.
 
+pub mod open_id;
 mod self_review;
 mod token_request;
 mod token_review;

@@ -1,6 +1,7 @@
 //! `authorization.k8s.io`: questions about what somebody may.
 
 mod access_review;
+mod node;
 mod rules_review;
 
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use crate::access::Access;
 use crate::kinds::Kinds;
 use access_review::{AccessReview, Asked};
 use rules_review::RulesReview;
+
+pub use node::node_authorizer;
 
 const GROUP: &str = "authorization.k8s.io";
 
