@@ -16,8 +16,8 @@ use tokio_rustls::client::TlsStream;
 use crate::pool::InFlight;
 
 /// How often a connection is pinged, and how long a pong may take.
-const PING_INTERVAL: Duration = Duration::from_secs(5);
-const PONG_TIMEOUT: Duration = Duration::from_secs(3);
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+const PONG_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What may be on its way to us per answer.
 pub const STREAM_WINDOW: u32 = 256 * 1024;

@@ -1,10 +1,10 @@
 //! The balanced pool of connections to all addresses of another server.
 //!
-//! Contract: each request goes to the less loaded of two random addresses that are not ejected; an address that fails to
-//! connect is ejected for a time that doubles from 100 ms to 5 s. Watches have connections of their own. A connection is
-//! joined by another when 80 % of its places are taken, up to [`MAX_CONNECTIONS`] of a class per address; beyond that
-//! requests are refused, not queued. A request is sent again only if nothing of it was sent, or if it is safe, has no
-//! body and was not answered; at most [`ATTEMPTS`] times.
+//! Contract: each request goes to the less loaded of two random addresses that are not ejected; an address that cannot
+//! be connected to, or whose connection ended before it answered, is ejected for a time that doubles from 100 ms to 5 s.
+//! Watches have connections of their own. A connection is joined by another when 80 % of its places are taken, up to
+//! [`MAX_CONNECTIONS`] of a class per address; beyond that requests are refused, not queued. A request is sent again only
+//! if nothing of it was sent, or if it is safe, has no body and was not answered; at most [`ATTEMPTS`] times.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -199,6 +199,15 @@ impl Pool {
                 }
                 Dialed::Http2(connection) => send_http2(&target, connection, &head, body).await,
             };
+            match &outcome {
+                Ok(_) => target.recovered(),
+                // also who connects and then says nothing; not who ends this one request
+                Err(Failed::NotSent(e) | Failed::Unanswered(e)) if e.is_io() || e.is_go_away() => {
+                    self.metrics.ejected();
+                    target.failed();
+                }
+                Err(_) => {}
+            }
             match outcome {
                 Ok(response) => return Ok(response),
                 Err(Failed::NotSent(_)) if again => {}
@@ -285,10 +294,7 @@ impl Pool {
                 Err(_) => break,
             };
             match self.connection(&target, class).await {
-                Ok(Some(dialed)) => {
-                    target.recovered();
-                    return Ok((target, dialed));
-                }
+                Ok(Some(dialed)) => return Ok((target, dialed)),
                 Ok(None) => busy = true,
                 Err(e) => {
                     self.metrics.ejected();
@@ -546,7 +552,9 @@ async fn send_http2(
     let (mut response, stream) = match sender.send_request(request, without_body) {
         Ok(sent) => sent,
         Err(e) => {
-            connection.retire();
+            if e.is_io() || e.is_go_away() {
+                connection.retire();
+            }
             return Err(Failed::NotSent(e));
         }
     };
@@ -563,7 +571,12 @@ async fn send_http2(
         std::pin::Pin::new(&mut response).poll(cx)
     })
     .await;
-    let response = answer.map_err(Failed::Unanswered)?;
+    let response = answer.map_err(|e| {
+        if e.is_io() || e.is_go_away() {
+            connection.retire();
+        }
+        Failed::Unanswered(e)
+    })?;
     let upload = (!pumped).then(|| pump.spawn());
     Ok(response.map(|stream| Incoming::http2(stream, upload, in_flight)))
 }

@@ -235,6 +235,16 @@ async fn measure(requests: usize) -> Result<(), Failure> {
         idle.push(connect(&connector, last.address).await?);
     }
     println!("1,000 idle connections: {:.1} MB more", last.resident_mb() - before);
+    drop(idle);
+    let mut hostile = Vec::new();
+    for _ in 0..1000 {
+        hostile.push(half_a_head(&connector, last.address).await?);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    println!(
+        "1,000 connections with 60 KB of a head that does not end: {:.1} MB more",
+        last.resident_mb() - before
+    );
     std::fs::remove_dir_all(dir)?;
     Ok(())
 }
@@ -249,6 +259,19 @@ async fn connect(connector: &Connector, to: SocketAddr) -> Result<Send2, Failure
     let (send, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await?;
     tokio::spawn(connection);
     Ok(send)
+}
+
+async fn half_a_head(
+    connector: &Connector,
+    to: SocketAddr,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Failure> {
+    let tcp = TcpStream::connect(to).await?;
+    let name = rustls_pki_types::ServerName::try_from("localhost")?;
+    let config = connector.config_for(&[b"http/1.1"]);
+    let mut io = TlsConnector::from(config).connect(name, tcp).await?;
+    let head = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}", "x".repeat(60 * 1024));
+    tokio::io::AsyncWriteExt::write_all(&mut io, head.as_bytes()).await?;
+    Ok(io)
 }
 
 /// Four connections, eight requests in flight on each; every answer is checked.

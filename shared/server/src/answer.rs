@@ -205,8 +205,8 @@ impl Finish for End {
 }
 
 /// What Go's HTTP server says to what is no request.
-pub(crate) fn bad_request() -> triptych_registry::Response {
-    let mut response = respond::text("400 Bad Request");
+pub(crate) fn bad_request(why: &str) -> triptych_registry::Response {
+    let mut response = respond::text(format!("400 Bad Request{why}"));
     *response.status_mut() = StatusCode::BAD_REQUEST;
     response
 }

@@ -202,10 +202,10 @@ impl Chain {
         exchange: &mut Exchange,
     ) -> Outcome {
         let (mut parts, body) = request.into_parts();
-        let Some(path) = target::path(&parts) else {
+        let path = target::path(&parts).map_err(|why| {
             connection.close_gracefully();
-            return Err(Refusal::Answer(answer::bad_request()));
-        };
+            Refusal::Answer(answer::bad_request(why))
+        })?;
         if self.links.lifecycle.phase() >= Phase::Draining && !is_health_path(&path) {
             connection.close_gracefully();
             return Err(Refusal::Answer(answer::shutting_down()));

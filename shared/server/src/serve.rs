@@ -33,8 +33,8 @@ const IDLE_CHECK: Duration = Duration::from_secs(30);
 const WRITE_STALL: Duration = Duration::from_secs(120);
 const MAX_CONNECTIONS: usize = 20_000;
 /// Bytes of a request's head; more is 431. HTTP/1.1 keeps them in one buffer, HTTP/2 counts what they decode to.
-const MAX_HEAD_HTTP1: usize = 96 * 1024;
-const MAX_HEAD_HTTP2: u32 = 128 * 1024;
+const MAX_HEAD_HTTP1: usize = 64 * 1024;
+const MAX_HEAD_HTTP2: u32 = 96 * 1024;
 const MAX_HEADERS: usize = 1_000;
 /// Unread bytes of one body; the connection's window is this for every stream, so that bodies which have to wait do not
 /// hold up others that a front tier sends on the same connection.

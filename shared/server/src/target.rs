@@ -8,25 +8,32 @@ use http::request::Parts;
 use http::{Method, Version};
 use triptych_object::request::decode_path;
 
-/// The decoded path of a request; `None` if the request line makes no request.
-pub fn path(parts: &Parts) -> Option<String> {
+/// The decoded path of a request; an error is what Go adds to its `400 Bad Request`.
+pub fn path(parts: &Parts) -> Result<String, &'static str> {
     if parts.version <= Version::HTTP_11 && parts.version >= Version::HTTP_10 {
         let hosts = parts.headers.get_all(HOST).iter().count();
-        if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
-            return None;
+        if hosts > 1 {
+            return Err(": too many Host headers");
+        }
+        if hosts == 0 && parts.version == Version::HTTP_11 {
+            return Err(": missing required Host header");
         }
     }
     let path = parts.uri.path();
     if parts.method == Method::CONNECT || parts.uri.path_and_query().is_none() {
-        return None;
+        return Err("");
     }
     if path == "*" {
-        return (parts.method == Method::OPTIONS).then(|| "*".to_owned());
+        return if parts.method == Method::OPTIONS {
+            Ok("*".to_owned())
+        } else {
+            Err("")
+        };
     }
     if !path.starts_with('/') || !escapes_are_whole(path) {
-        return None;
+        return Err("");
     }
-    Some(decode_path(path))
+    Ok(decode_path(path))
 }
 
 fn escapes_are_whole(path: &str) -> bool {
@@ -49,7 +56,7 @@ mod tests {
             .header("host", "x")
             .body(())
             .unwrap();
-        super::path(&request.into_parts().0)
+        super::path(&request.into_parts().0).ok()
     }
 
     #[test]

@@ -269,3 +269,36 @@ async fn more_requests_than_one_connection_has_places_for_are_all_answered() {
     assert_eq!(last.echo.active.load(Ordering::SeqCst), 450);
     assert!(watches.iter().all(|w| !w.is_finished()));
 }
+
+#[tokio::test]
+async fn a_peer_that_hangs_is_given_up_and_its_requests_go_elsewhere() {
+    let pki = Pki::new();
+    let (hung, last) = (hanging_server(&pki).await, Plan::last().start(&pki).await);
+    let mut plan = Plan::last();
+    plan.serves = false;
+    plan.next = Some(vec![hung, last.address]);
+    let front = plan.start(&pki).await;
+    let path = format!("{THINGS}/x");
+    let asked = (0..8).map(|_| ask(&pki, front.address, "GET", &path, &[JOE]));
+    let answers = tokio::time::timeout(Duration::from_secs(20), futures_util::future::join_all(asked))
+        .await
+        .unwrap();
+    assert!(answers.iter().all(|a| a.code == 200), "{answers:?}");
+}
+
+/// Speaks TLS and never HTTP.
+async fn hanging_server(pki: &Pki) -> std::net::SocketAddr {
+    let identity = triptych_client::tls::Identity::load(pki.issue("hung")).unwrap();
+    let tls = TlsAcceptor::from(std::sync::Arc::new(
+        triptych_server::tls::server_config(identity, true).unwrap(),
+    ));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((tcp, _)) = listener.accept().await {
+            held.push(tls.accept(tcp).await);
+        }
+    });
+    address
+}
