@@ -18,6 +18,24 @@ pub struct Context {
     pub node_ports: PortRange,
 }
 
+impl Default for Context {
+    /// Without objects: for tests of what needs none.
+    fn default() -> Context {
+        let range = Cidr {
+            address: IpAddr::from([10, 0, 0, 0]),
+            prefix: 24,
+        };
+        Context {
+            collections: Arc::default(),
+            cluster_ips: ClusterIpRange(vec![range]),
+            node_ports: PortRange {
+                low: 30000,
+                high: 32767,
+            },
+        }
+    }
+}
+
 impl Context {
     /// The stored objects of a resource.
     pub fn collection(&self, group: &str, resource: &str) -> Option<&Arc<Collection>> {

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,15 +65,16 @@ fn causes(errors: &ErrorList) -> Vec<(String, String)> {
     errors.iter().map(|e| (e.field.clone(), e.body())).collect()
 }
 
-#[test]
-fn recorded_creates_find_the_same_errors() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn recorded_creates_find_the_same_errors() {
     let Some(stories) = stories() else { return };
     let only: Option<Vec<String>> = std::env::var("RECORDED")
         .ok()
         .map(|r| r.split(',').map(str::to_owned).collect());
     let verbose = std::env::var("RECORDED_VERBOSE").is_ok();
+    let world = support::World::open().await;
     let table = schema::load().unwrap();
-    let all = kinds::all(&Access::default());
+    let all = kinds::all(&Access::default(), &world.context);
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut files: Vec<PathBuf> = Vec::new();
     for folder in std::fs::read_dir(&stories).unwrap() {
@@ -130,7 +133,7 @@ fn recorded_creates_find_the_same_errors() {
                 },
                 version: target.version.clone(),
                 subresource: String::new(),
-                dry_run: true,
+                dry_run: step.str_at(&["path"]).contains("dryRun=All"),
             };
             let prefix = meta::text(&object, "generateName").to_owned();
             if !prefix.is_empty() && meta::name(&object).is_empty() {
@@ -140,12 +143,23 @@ fn recorded_creates_find_the_same_errors() {
                 meta::set_text(&mut object, "namespace", "ns-1");
             }
             meta::set_text(&mut object, "uid", "uid-1");
+            let begun = strategy.begin(&cx, &mut object, None).await;
+            let begun = match begun {
+                Ok(granted) => {
+                    if let Some(granted) = granted {
+                        granted.release().await;
+                    }
+                    None
+                }
+                Err(status) => Some(status),
+            };
             for path in &resource.clear_on_create {
                 let parts: Vec<&str> = path.split('.').collect();
                 object.remove_at(&parts);
             }
             strategy.prepare_create(&cx, &mut object);
             let mut errors = ErrorList::new();
+            let refused = begun.as_ref().and_then(|status| status.details.as_ref());
             let naming = Naming::Kind(resource.name_rule, resource.name_limit);
             if strategy.meta_checks_on_create() {
                 object_meta::validate(&object, resource.namespaced, naming, &mut errors);
@@ -157,7 +171,14 @@ fn recorded_creates_find_the_same_errors() {
             if errors.is_empty() {
                 object_meta::validate(&object, resource.namespaced, Naming::PathSegment, &mut errors);
             }
-            let found = causes(&errors);
+            let found = match refused {
+                Some(details) => details
+                    .causes
+                    .iter()
+                    .map(|c| (c.field.clone(), c.message.clone()))
+                    .collect(),
+                None => causes(&errors),
+            };
             let wanted: Vec<(String, String)> = step
                 .at(&["expect", "body"])
                 .map(|b| b.array_at(&["details", "causes"]))

@@ -14,12 +14,14 @@ mod pod_template;
 mod replication_controller;
 mod resource_quota;
 mod secret;
+pub mod service;
 mod service_account;
 
+use crate::context::Context;
 use crate::kinds::Kinds;
 
 /// Gives the kinds of this group their strategies.
-pub fn register(kinds: &mut Kinds) {
+pub fn register(kinds: &mut Kinds, context: &Context) {
     kinds.strategy("", "configmaps", config_map::ConfigMaps);
     kinds.strategy("", "endpoints", endpoints::EndpointsLists);
     kinds.strategy("", "limitranges", limit_range::LimitRanges);
@@ -43,5 +45,6 @@ pub fn register(kinds: &mut Kinds) {
     kinds.strategy("", "resourcequotas", resource_quota::ResourceQuotas);
     kinds.subresource("", "resourcequotas", "status", resource_quota::Status);
     kinds.strategy("", "secrets", secret::Secrets);
+    service::register(kinds, context);
     kinds.strategy("", "serviceaccounts", service_account::ServiceAccounts);
 }

@@ -1,6 +1,6 @@
 //! `networking.k8s.io`: ingresses, network policies, and the address ranges of services.
 
-mod ingress;
+pub mod ingress;
 mod ingress_class;
 mod ip_address;
 mod network_policy;

@@ -31,6 +31,7 @@ use crate::write::fields::FieldRules;
 pub struct Misfit(String);
 
 /// The stored objects of all built-in resources of a tier.
+#[derive(Default)]
 pub struct Collections(HashMap<GroupResource, Arc<Collection>>);
 
 /// What collections are opened with.
