@@ -75,6 +75,7 @@ fn labels(blocks: &[Pem]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -166,7 +166,7 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn unfit<'a>(scope: &str, limited: &BTreeSet<&'a str>) -> usize {
+fn unfit(scope: &str, limited: &BTreeSet<&str>) -> usize {
     let unfit = |r: &&&str| resource_names::is_standard_for_quota(r) && !applies(scope, r);
     limited.iter().filter(unfit).count()
 }

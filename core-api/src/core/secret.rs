@@ -94,11 +94,9 @@ fn content(secret: Cursor<'_>) {
         }
         "kubernetes.io/dockercfg" => json_object(data.key(".dockercfg")),
         "kubernetes.io/dockerconfigjson" => json_object(data.key(".dockerconfigjson")),
-        "kubernetes.io/basic-auth" => {
-            if !has("username") && !has("password") {
-                data.key("username").required("");
-                data.key("password").required("");
-            }
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            data.key("username").required("");
+            data.key("password").required("");
         }
         "kubernetes.io/ssh-auth" => {
             let key = data.key("ssh-privatekey");
