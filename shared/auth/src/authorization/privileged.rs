@@ -10,14 +10,17 @@ use triptych_object::{RequestInfo, UserInfo};
 
 use super::resolver::{RuleResolver, UserRules};
 use super::rules::PolicyRule;
+use crate::authentication::x509::CREDENTIAL_ID;
 use crate::authorizer::{Attributes, Authorizer, Decision, Reason};
 
 /// Prefix of the tiers' own user names.
 pub const TIER_PREFIX: &str = "system:tier:";
 
-/// True for the identity of one of this control plane's own processes.
+/// True for the identity of one of this control plane's own processes: proved by certificate, so that who may impersonate
+/// any user name is no tier by that.
 pub fn is_tier(user: &UserInfo) -> bool {
-    user.name.starts_with(TIER_PREFIX)
+    let by_certificate = |ids: &Vec<String>| ids.iter().any(|id| id.starts_with("X509SHA256="));
+    user.name.starts_with(TIER_PREFIX) && user.extra.get(CREDENTIAL_ID).is_some_and(by_certificate)
 }
 
 /// `system:masters` and the tiers.
@@ -161,7 +164,10 @@ mod tests {
     #[test]
     fn a_tier_reads_what_it_mirrors_and_is_no_master() {
         let privileged = Privileged::new();
-        let tier = UserInfo::new("system:tier:extensions-api", ["system:authenticated"]);
+        let impersonated = UserInfo::new("system:tier:extensions-api", ["system:authenticated"]);
+        let mut tier = impersonated.clone();
+        tier.extra
+            .insert(CREDENTIAL_ID.to_owned(), vec!["X509SHA256=00".to_owned()]);
         let other = UserInfo::new("system:tie", ["system:authenticated"]);
         let master = UserInfo::new("x", [MASTERS]);
         for (user, method, path, want) in [
@@ -177,6 +183,7 @@ mod tests {
                 false,
             ),
             (&tier, "POST", "/api/v1/namespaces/default/pods", false),
+            (&impersonated, "GET", "/api/v1/namespaces", false),
             (&other, "GET", "/api/v1/namespaces", false),
             (&master, "DELETE", "/api/v1/namespaces/default", true),
         ] {
