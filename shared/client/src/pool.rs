@@ -187,7 +187,8 @@ impl Pool {
     }
 
     async fn attempts(&self, class: Class, head: Head, body: &mut Outgoing) -> Result<Response<Incoming>, Error> {
-        let safe = body.is_empty() && matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let bodiless = body.is_empty();
+        let safe = bodiless && matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let mut attempt = 1;
         loop {
             let (target, dialed) = self.acquire(class).await?;
@@ -195,14 +196,14 @@ impl Pool {
             let outcome = match dialed {
                 Dialed::Http1(io) => {
                     let body = std::mem::replace(body, Outgoing::Empty);
-                    return self.send_http1(&target, *io, head, body).await;
+                    return Box::pin(self.send_http1(&target, *io, head, body)).await;
                 }
                 Dialed::Http2(connection) => send_http2(&target, connection, &head, body).await,
             };
             match &outcome {
                 Ok(_) => target.recovered(),
                 // also who connects and then says nothing; not who ends this one request
-                Err(Failed::NotSent(e) | Failed::Unanswered(e)) if e.is_io() || e.is_go_away() => {
+                Err(Failed::NotSent(e) | Failed::Refused(e) | Failed::Unanswered(e)) if e.is_io() || e.is_go_away() => {
                     self.metrics.ejected();
                     target.failed();
                 }
@@ -211,8 +212,11 @@ impl Pool {
             match outcome {
                 Ok(response) => return Ok(response),
                 Err(Failed::NotSent(_)) if again => {}
+                Err(Failed::Refused(_)) if again && bodiless => {}
                 Err(Failed::Unanswered(_)) if again && safe => {}
-                Err(Failed::NotSent(source)) => return Err(self.unavailable(Some(source.into()))),
+                Err(Failed::NotSent(source) | Failed::Refused(source)) => {
+                    return Err(self.unavailable(Some(source.into())));
+                }
                 Err(Failed::Unanswered(source)) => {
                     return Err(Error::Unanswered {
                         target: self.name.clone(),
@@ -313,7 +317,7 @@ impl Pool {
 
     async fn choose(&self) -> Result<Arc<Target>, Error> {
         if self.targets.load().is_empty() {
-            self.resolve().await;
+            Box::pin(self.resolve()).await;
         }
         let targets = self.targets.load();
         if let [only] = targets.as_slice() {
@@ -357,6 +361,13 @@ impl Pool {
             }
             return Ok(Some(Dialed::Http2(connection)));
         }
+        // rare and large: kept out of the future of every request
+        Box::pin(self.dial(target, class)).await
+    }
+
+    /// A new connection, one dialed at a time.
+    async fn dial(&self, target: &Arc<Target>, class: Class) -> Result<Option<Dialed>, Cause> {
+        let connections = target.connections(class);
         let since = Instant::now();
         let _one_at_a_time = connections.dialing.lock().await;
         if let Some(connection) = connections.free() {
@@ -519,7 +530,11 @@ async fn tls(target: &Target, config: Arc<rustls::ClientConfig>) -> std::io::Res
 }
 
 enum Failed {
+    /// Nothing of it was sent.
     NotSent(h2::Error),
+    /// The peer says that it did not look at it; the body may be partly gone.
+    Refused(h2::Error),
+    /// Nobody knows what became of it.
     Unanswered(h2::Error),
 }
 
@@ -571,23 +586,20 @@ async fn send_http2(
         std::pin::Pin::new(&mut response).poll(cx)
     })
     .await;
-    let response = answer.map_err(|e| {
-        if e.is_io() || e.is_go_away() {
-            connection.retire();
-        }
-        Failed::Unanswered(e)
-    })?;
+    let response = answer.map_err(|e| unanswered(e, &connection))?;
     let upload = (!pumped).then(|| pump.spawn());
     Ok(response.map(|stream| Incoming::http2(stream, upload, in_flight)))
 }
 
-/// A request without body that the peer says it did not look at may be sent again whatever its method.
+/// What an error in place of an answer means.
 fn unanswered(error: h2::Error, connection: &Connection) -> Failed {
     if error.is_go_away() || error.is_io() {
         connection.retire();
     }
-    if error.reason() == Some(h2::Reason::REFUSED_STREAM) {
-        return Failed::NotSent(error);
+    let reason = error.reason();
+    let leaving = error.is_go_away() && error.is_remote() && reason == Some(h2::Reason::NO_ERROR);
+    if leaving || reason == Some(h2::Reason::REFUSED_STREAM) {
+        return Failed::Refused(error);
     }
     Failed::Unanswered(error)
 }

@@ -322,8 +322,8 @@ impl Chain {
         } = own;
         if let Some(wanted) = impersonation::wanted(&parts.headers)? {
             let authorizer = &*self.links.authorizer;
-            let effective = self.modes.impersonate(authorizer, &user, &wanted, &info).await;
-            user = Arc::new(effective?);
+            let effective = Box::pin(self.modes.impersonate(authorizer, &user, &wanted, &info));
+            user = Arc::new(effective.await?);
             impersonation::remove_headers(&mut parts.headers);
         }
         if !exchange.long_running {
@@ -348,8 +348,7 @@ impl Chain {
             }
             Claim::Proxy(proxy) => {
                 let target = proxy.target().map_err(|answer| Refusal::Answer(*answer))?;
-                self.forward(connection, &target, parts, body, &info, &user, exchange)
-                    .await
+                Box::pin(self.forward(connection, &target, parts, body, &info, &user, exchange)).await
             }
             Claim::NoSuchResource => Err(Status::no_such_resource().into()),
             Claim::Unclaimed { certain: true } => Err(Refusal::Answer(respond::page_not_found())),
@@ -393,7 +392,7 @@ impl Chain {
         let whole = if parts.method == Method::GET {
             None
         } else {
-            Some(self.bodies.read(&parts.headers, body).await?)
+            Some(Box::pin(self.bodies.read(&parts.headers, body)).await?)
         };
         let bytes = whole.as_ref().map(|w| w.bytes.clone()).unwrap_or_default();
         let request = self.request(parts, info, user, bytes, exchange);
@@ -417,5 +416,22 @@ impl Chain {
             user,
             deadline: exchange.started + exchange.limit,
         }
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<F>(_: impl Fn(&'static Chain, &'static Arc<Connection>, http::Request<Incoming>) -> F) -> usize {
+        std::mem::size_of::<F>()
+    }
+
+    #[test]
+    fn what_is_moved_for_every_request_is_small() {
+        let bytes = size(|chain, connection, request| chain.serve(connection, request));
+        assert!(
+            bytes < 6 * 1024,
+            "a request's future has {bytes} bytes: box what is rare in it"
+        );
     }
 }

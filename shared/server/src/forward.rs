@@ -60,7 +60,7 @@ pub(crate) async fn forward(pool: &Pool, tasks: &Tasks, request: Forwarded<'_>) 
         .cloned()
         .unwrap_or(PathAndQuery::from_static("/"));
     if let Some(protocol) = upgrade {
-        return upgraded(pool, tasks, parts, target, protocol).await;
+        return Box::pin(upgraded(pool, tasks, parts, target, protocol)).await;
     }
     let head = Head {
         method: parts.method,
