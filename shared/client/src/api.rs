@@ -112,18 +112,19 @@ impl Api {
     }
 
     async fn document(&self, method: Method, path: &str, body: Option<(HeaderValue, Vec<u8>)>) -> StatusResult<Value> {
-        let bytes = self.bytes(method, path, body).await?;
+        let bytes = self.bytes(Class::Request, method, path, body).await?;
         json::from_slice(&bytes).map_err(|e| Status::internal(format!("{} sent no JSON: {e}", self.pool.name())))
     }
 
     pub(crate) async fn bytes(
         &self,
+        class: Class,
         method: Method,
         path: &str,
         body: Option<(HeaderValue, Vec<u8>)>,
     ) -> StatusResult<Bytes> {
         let exchange = async {
-            let response = self.open(Class::Request, method, path, body).await?;
+            let response = self.open(class, method, path, body).await?;
             let (head, body) = response.into_parts();
             let bytes = body
                 .collect(MAX_ANSWER)

@@ -22,6 +22,7 @@ use triptych_storage::{Error as StoreError, FieldPath, Object, Revision, Source}
 
 use crate::api::Api;
 use crate::body::Incoming;
+use crate::pool::Class;
 
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LAST_RETRY: Duration = Duration::from_secs(5);
@@ -451,7 +452,7 @@ async fn list(api: &Api, config: &MirrorConfig) -> StatusResult<Listed> {
             path.push_str("&continue=");
             path.push_str(&from);
         }
-        let page = api.bytes(Method::GET, &path, None).await?;
+        let page = api.bytes(Class::Bulk, Method::GET, &path, None).await?;
         let mut page = json::from_slice(&page).map_err(|e| Status::internal(format!("a list is no JSON: {e}")))?;
         let revision = revision_of(&page).map_err(Status::internal)?;
         from = text(&page, "continue").to_owned();

@@ -2,7 +2,7 @@
 //!
 //! Contract: each request goes to the less loaded of two random addresses that are not ejected; an address that cannot
 //! be connected to, or whose connection ended before it answered, is ejected for a time that doubles from 100 ms to 5 s.
-//! Watches have connections of their own. A connection is joined by another when 80 % of its places are taken, up to
+//! Watches and long answers have connections of their own. A connection is joined by another when 80 % of its places are taken, up to
 //! [`MAX_CONNECTIONS`] of a class per address; beyond that requests are refused, not queued. A request is sent again only
 //! if nothing of it was sent, or if it is safe, has no body and was not answered; at most [`ATTEMPTS`] times.
 
@@ -38,8 +38,10 @@ const EJECT_MOST: Duration = Duration::from_secs(5);
 /// What kind of request it is, so that one kind does not wait for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Answered soon.
+    /// Answered soon and shortly.
     Request,
+    /// Answered with much: the small answers of others shall not queue behind it.
+    Bulk,
     /// Open for minutes.
     Watch,
 }
@@ -115,6 +117,7 @@ struct Target {
     address: Address,
     socket: SocketAddr,
     requests: Connections,
+    bulk: Connections,
     watches: Connections,
     in_flight: Arc<AtomicUsize>,
     failures: AtomicU32,
@@ -445,6 +448,7 @@ impl Target {
             address,
             socket,
             requests: Connections::default(),
+            bulk: Connections::default(),
             watches: Connections::default(),
             in_flight: Arc::default(),
             failures: AtomicU32::new(0),
@@ -455,6 +459,7 @@ impl Target {
     fn connections(&self, class: Class) -> &Connections {
         match class {
             Class::Request => &self.requests,
+            Class::Bulk => &self.bulk,
             Class::Watch => &self.watches,
         }
     }

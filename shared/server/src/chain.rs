@@ -299,11 +299,7 @@ impl Chain {
             user,
             connection,
             audit_id: &exchange.audit_id,
-            class: if info.verb == "watch" {
-                Class::Watch
-            } else {
-                Class::Request
-            },
+            class: class(info),
         };
         let response = forward(to, &self.links.tasks, request).await?;
         // whoever answered has counted it
@@ -418,6 +414,15 @@ impl Chain {
         }
     }
 }
+fn class(info: &RequestInfo) -> Class {
+    match info.verb.as_str() {
+        "watch" => Class::Watch,
+        "list" | "deletecollection" if info.is_resource => Class::Bulk,
+        _ if info.path.starts_with("/openapi/") => Class::Bulk,
+        _ => Class::Request,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
