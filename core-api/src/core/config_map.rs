@@ -70,7 +70,7 @@ fn content(map: Cursor<'_>) {
         total += decoded_len(entry.str());
     }
     if total > MAX_BYTES {
-        map.push(Error::too_long("", MAX_BYTES));
+        map.push(Error::too_long("[]", MAX_BYTES));
     }
 }
 

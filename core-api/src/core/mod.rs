@@ -1,6 +1,8 @@
 //! The core group: strategies of its kinds, one file per kind.
 
+mod component_status;
 mod config_map;
+mod connect;
 mod endpoints;
 mod key_pair;
 mod limit_range;
@@ -22,6 +24,13 @@ use crate::kinds::Kinds;
 
 /// Gives the kinds of this group their strategies.
 pub fn register(kinds: &mut Kinds, context: &Context) {
+    connect::register(kinds, context);
+    kinds.responder(
+        "",
+        "componentstatuses",
+        "",
+        component_status::ComponentStatuses::new(context),
+    );
     kinds.strategy("", "configmaps", config_map::ConfigMaps);
     kinds.strategy("", "endpoints", endpoints::EndpointsLists);
     kinds.strategy("", "limitranges", limit_range::LimitRanges);
