@@ -31,7 +31,7 @@ use triptych_registry::{Handler, Request};
 use crate::answer::{Asked, Refusal};
 use crate::body::Body;
 use crate::claim::{Claim, Claims};
-use crate::connection::Connection;
+use crate::connection::{Connection, InUse};
 use crate::forward::{Forwarded, forward};
 use crate::health::is_health_path;
 use crate::inflight::{Inflight, Place};
@@ -137,6 +137,10 @@ impl Chain {
         &self.links.tasks
     }
 
+    pub(crate) fn watch_grace(&self) -> Duration {
+        self.links.settings.watch_grace
+    }
+
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.links.metrics
     }
@@ -183,10 +187,11 @@ impl Chain {
         }
     }
 
-    fn finish(&self, exchange: Exchange, response: Response<Body>, in_use: crate::connection::InUse) -> Response<Body> {
+    fn finish(&self, exchange: Exchange, response: Response<Body>, mut in_use: InUse) -> Response<Body> {
         let settings = &self.links.settings;
         let mut response = answer::finish(&exchange, response, settings.strict_transport_security.as_ref());
         if exchange.long_running && response.status() == StatusCode::OK {
+            in_use.mark_long_running();
             let cutoff = answer::at_drain(self.links.lifecycle.clone(), settings.watch_grace);
             response = response.map(|body| body.until(cutoff));
         }

@@ -24,6 +24,8 @@ pub struct Connection {
     /// HTTP/2, where a connection is shared and therefore guarded more.
     pub http2: bool,
     active: AtomicUsize,
+    // of these, the ones that end only when somebody wants it
+    long_running: AtomicUsize,
     last_use: Mutex<Instant>,
     closing: AtomicBool,
     close: Notify,
@@ -39,6 +41,7 @@ impl Connection {
             identity: ConnectionIdentity::default(),
             http2,
             active: AtomicUsize::new(0),
+            long_running: AtomicUsize::new(0),
             last_use: Mutex::new(Instant::now()),
             closing: AtomicBool::new(false),
             close: Notify::new(),
@@ -61,7 +64,15 @@ impl Connection {
     /// Counts a request for as long as the answer lives.
     pub(crate) fn begin(self: &Arc<Self>) -> InUse {
         self.active.fetch_add(1, Ordering::Relaxed);
-        InUse(Arc::clone(self))
+        InUse {
+            connection: Arc::clone(self),
+            long_running: false,
+        }
+    }
+
+    /// True if nothing is in flight that ends by itself.
+    pub(crate) fn only_long_running(&self) -> bool {
+        self.active.load(Ordering::Relaxed) == self.long_running.load(Ordering::Relaxed)
     }
 
     /// How long no request was in flight.
@@ -87,12 +98,27 @@ impl Connection {
 }
 
 /// A request in flight on a connection.
-pub(crate) struct InUse(Arc<Connection>);
+pub(crate) struct InUse {
+    connection: Arc<Connection>,
+    long_running: bool,
+}
+
+impl InUse {
+    /// It is a watch or a stream.
+    pub(crate) fn mark_long_running(&mut self) {
+        if !std::mem::replace(&mut self.long_running, true) {
+            self.connection.long_running.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        if self.0.active.fetch_sub(1, Ordering::Relaxed) == 1 {
-            *self.0.last_use.lock() = Instant::now();
+        if self.long_running {
+            self.connection.long_running.fetch_sub(1, Ordering::Relaxed);
+        }
+        if self.connection.active.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *self.connection.last_use.lock() = Instant::now();
         }
     }
 }

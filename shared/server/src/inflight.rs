@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use prometheus::IntGauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use triptych_auth::authorization::privileged::is_tier;
 use triptych_object::user::MASTERS;
 use triptych_object::{RequestInfo, UserInfo};
 
@@ -108,9 +109,7 @@ impl Limit {
 }
 
 fn is_exempt(user: &UserInfo, info: &RequestInfo) -> bool {
-    user.in_group(MASTERS)
-        || user.name.starts_with("system:tier:")
-        || !info.is_resource && crate::health::is_health_path(&info.path)
+    user.in_group(MASTERS) || is_tier(user) || !info.is_resource && crate::health::is_health_path(&info.path)
 }
 
 #[cfg(test)]

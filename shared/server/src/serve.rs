@@ -31,6 +31,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 const IDLE_CHECK: Duration = Duration::from_secs(30);
 const WRITE_STALL: Duration = Duration::from_secs(120);
+/// How long a client has to read that its watch has ended.
+const END_UNREAD: Duration = Duration::from_secs(1);
 const MAX_CONNECTIONS: usize = 20_000;
 /// Bytes of a request's head; more is 431. HTTP/1.1 keeps them in one buffer, HTTP/2 counts what they decode to.
 const MAX_HEAD_HTTP1: usize = 64 * 1024;
@@ -161,7 +163,10 @@ impl Server {
             () = &mut ending => {}
         }
         serving.as_mut().graceful_shutdown();
-        serving.await
+        tokio::select! {
+            outcome = serving => outcome,
+            () = self.stalled(connection) => Ok(()),
+        }
     }
 
     async fn http2(&self, io: Io, connection: &Arc<Connection>) -> hyper::Result<()> {
@@ -178,7 +183,19 @@ impl Server {
             () = &mut ending => {}
         }
         serving.as_mut().graceful_shutdown();
-        serving.await
+        tokio::select! {
+            outcome = serving => outcome,
+            () = self.stalled(connection) => Ok(()),
+        }
+    }
+
+    /// Completes when the tier drains and only watches are left whose clients do not even read that they have ended.
+    async fn stalled(&self, connection: &Connection) {
+        self.chain.lifecycle().reached(Phase::Draining).await;
+        tokio::time::sleep(self.chain.watch_grace() + END_UNREAD).await;
+        while !connection.only_long_running() {
+            tokio::time::sleep(END_UNREAD).await;
+        }
     }
 
     /// Completes when the connection is to end after what is in flight.

@@ -340,7 +340,7 @@ impl Bound {
         lifecycle.advance(Phase::Draining);
         let patience = settings.watch_grace + settings.request_timeout;
         if let Err(still) = tasks.wait(patience).await {
-            tracing::warn!(?still, "stopping although not everything has ended");
+            tracing::info!(?still, "stopping although not everything has ended");
         }
         for hook in on_stop {
             hook.await;

@@ -138,6 +138,9 @@ impl Handler for Echo {
                 "slow" => std::future::pending::<()>().await,
                 _ => {}
             }
+            if request.info.name == "flood" {
+                return Response::new(ticks(active, Duration::ZERO));
+            }
             if request.info.verb == "watch" {
                 return Response::new(ticks(active, Duration::from_millis(100)));
             }

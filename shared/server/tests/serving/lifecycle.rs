@@ -51,3 +51,19 @@ async fn draining_ends_watches_finishes_requests_and_refuses_new_ones() {
     assert!(ended.unwrap().is_ok());
     assert!(tokio::net::TcpStream::connect(tier.address).await.is_err());
 }
+
+#[tokio::test]
+async fn clients_that_do_not_read_do_not_hold_up_the_end() {
+    let pki = Pki::new();
+    let mut tier = Plan::last().start(&pki).await;
+    let mut send = http2(&pki, tier.address).await;
+    let uri = "https://localhost/api/v1/watch/namespaces/a/things/flood";
+    let watch = send.send_request(request("GET", uri, &[JOE], "")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    tier.shutdown.trigger();
+    let ended = tokio::time::timeout(Duration::from_secs(10), &mut tier.ended)
+        .await
+        .unwrap();
+    assert!(ended.unwrap().is_ok());
+    drop(watch);
+}
