@@ -74,6 +74,12 @@ impl Loopback {
         }
     }
 
+    /// The endpoint of a resource, for code that works beneath requests.
+    pub fn endpoint(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Endpoint>> {
+        self.endpoints
+            .get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+    }
+
     /// The object, `None` if there is none.
     pub async fn get(&self, target: Target<'_>, name: &str) -> StatusResult<Option<Value>> {
         match self.ask(Method::GET, target, name, None).await {

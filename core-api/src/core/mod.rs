@@ -11,7 +11,7 @@ mod node;
 pub mod node_labels;
 mod persistent_volume;
 pub mod persistent_volume_claim;
-mod pod;
+pub mod pod;
 mod pod_template;
 mod replication_controller;
 mod resource_quota;

@@ -47,6 +47,11 @@ pub struct Services {
 pub trait Action: Send + Sync + 'static {
     /// Runs it on the decoded, defaulted document.
     fn run<'a>(&'a self, cx: &'a ActionContext<'a>, document: Value) -> BoxFuture<'a, StatusResult<Answer>>;
+
+    /// Whether `uid`, `resourceVersion` and the like of the document mean another object, and so are kept (binding).
+    fn keeps_system_fields(&self) -> bool {
+        false
+    }
 }
 
 /// What an action answers, with 201.
@@ -59,8 +64,10 @@ pub enum Answer {
 }
 
 /// What an action knows of its request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ActionContext<'a> {
+    /// The resource that it is done to.
+    pub endpoint: &'a Endpoint,
     /// The request.
     pub request: &'a Request,
     /// Its time.

@@ -1,20 +1,27 @@
 //! Pod: defaults, what the server decides on create, what an update may change, and its subresources that store it.
 
+mod binding;
 mod cells;
+mod change;
+mod eviction;
 mod qos;
 mod resize;
 mod spread;
 pub mod status;
 mod update;
 
+use std::sync::{Arc, OnceLock};
+
 use jiff::Timestamp;
 use triptych_object::field::ErrorList;
 use triptych_object::value::Object;
 use triptych_object::{Value, meta, names, time};
-use triptych_registry::{Context, Strategy};
+use triptych_registry::{Context as Request, Strategy};
 
+use crate::context::Context;
 use crate::defaults;
 use crate::kinds::Kinds;
+use crate::loopback::Loopback;
 use crate::validation::container::untrimmed_image;
 use crate::validation::pod_annotations::{self, APP_ARMOR};
 use crate::validation::pod_options::PodOptions;
@@ -33,6 +40,17 @@ pub fn register(kinds: &mut Kinds) {
     kinds.subresource("", "pods", "status", status::Status);
     kinds.subresource("", "pods", "ephemeralcontainers", EphemeralContainers);
     kinds.subresource("", "pods", "resize", resize::Resize);
+    kinds.action("", "pods", "binding", binding::Bindings);
+    kinds.field("", "pods", "spec.host", &["spec.nodeName"]);
+    kinds.index("", "pods", "spec.nodeName");
+}
+
+/// Registers what needs the tier's other endpoints: eviction, and binding by way of `bindings`. They answer 503 until
+/// `loopback` is set.
+pub fn register_late(kinds: &mut Kinds, context: &Context, loopback: &Arc<OnceLock<Loopback>>) {
+    let evictions = eviction::Evictions::new(context.clone(), loopback.clone());
+    kinds.action("", "pods", "eviction", evictions);
+    kinds.action("", "bindings", "", binding::Unnamed::new(loopback.clone()));
 }
 
 impl Strategy for Pods {
@@ -58,7 +76,7 @@ impl Strategy for Pods {
         }
     }
 
-    fn prepare_create(&self, cx: &Context, new: &mut Value) {
+    fn prepare_create(&self, cx: &Request, new: &mut Value) {
         let class = qos::class(new.get("spec").unwrap_or(&Value::Null));
         new.set_at(
             &["status"],
@@ -73,7 +91,7 @@ impl Strategy for Pods {
         app_armor_fields(new);
     }
 
-    fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
+    fn validate_create(&self, _cx: &Request, new: &Value, errors: &mut ErrorList) {
         check(new, errors, |pod| {
             let spec = pod.field("spec");
             whole(pod, &PodOptions::new(true));
@@ -88,7 +106,7 @@ impl Strategy for Pods {
         });
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Value, old: &Value, errors: &mut ErrorList) {
+    fn validate_update(&self, _cx: &Request, new: &Value, old: &Value, errors: &mut ErrorList) {
         check(new, errors, |pod| {
             let options = PodOptions::updating(true, Some(old));
             whole(pod, &options);
@@ -96,7 +114,7 @@ impl Strategy for Pods {
         });
     }
 
-    fn warnings(&self, _cx: &Context, new: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _cx: &Request, new: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
         }
@@ -142,7 +160,7 @@ impl Strategy for EphemeralContainers {
         Pods.default(pod);
     }
 
-    fn validate_update(&self, _cx: &Context, new: &Value, old: &Value, errors: &mut ErrorList) {
+    fn validate_update(&self, _cx: &Request, new: &Value, old: &Value, errors: &mut ErrorList) {
         check(new, errors, |pod| {
             let options = PodOptions::updating(true, Some(old));
             whole(pod, &options);

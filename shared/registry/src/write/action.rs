@@ -25,7 +25,9 @@ pub async fn run(
     let output = negotiate::output(&request.headers, &request.query, model.offer())?;
     let options = Write::parse(&Query::parse(&request.query), WriteKind::Create)?;
     let mut document = write::decode(model, request, options.field_validation, warnings)?.document;
-    object_meta::wipe_system_fields(&mut document);
+    if !action.keeps_system_fields() {
+        object_meta::wipe_system_fields(&mut document);
+    }
     if document.get("metadata").is_some() || endpoint.resource.namespaced {
         let namespace = if endpoint.resource.namespaced {
             request.info.namespace.as_str()
@@ -44,6 +46,7 @@ pub async fn run(
     fields.update(None, &mut document, &options.field_manager)?;
     save::admit_action(endpoint, model, request, &options, &mut document, warnings).await?;
     let cx = ActionContext {
+        endpoint,
         request,
         now,
         dry_run: options.dry_run,

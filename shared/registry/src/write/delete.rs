@@ -72,6 +72,15 @@ fn options(endpoint: &Endpoint, request: &Request) -> StatusResult<Delete> {
     Delete::from_document(document)
 }
 
+/// Deletes an object for an action (eviction): as a DELETE with these options would.
+pub async fn by_name(endpoint: &Endpoint, request: &Request, name: &str, options: &Delete) -> StatusResult<()> {
+    let mut warnings = Warnings::new();
+    let namespace = &request.info.namespace;
+    delete_named(endpoint, request, name, namespace, options, &mut warnings)
+        .await
+        .map(drop)
+}
+
 async fn delete_named(
     endpoint: &Endpoint,
     request: &Request,
