@@ -5,7 +5,30 @@ pub use triptych_registry::kinds::Kinds;
 use crate::access::Access;
 use crate::context::Context;
 
-/// Registers them, group by group; `access` answers reviews and guards roles.
+/// Field labels and indexes: what must be known before any collection is opened.
+pub fn fields() -> Kinds {
+    let mut kinds = Kinds::new();
+    kinds.field("", "pods", "spec.host", &["spec.nodeName"]);
+    kinds.index("", "pods", "spec.nodeName");
+    kinds.index("", "pods", "spec.host");
+    kinds.field("", "events", "source", &["source.component", "reportingComponent"]);
+    kinds.field("", "events", "regarding.apiVersion", &["involvedObject.apiVersion"]);
+    kinds.field("", "events", "regarding.fieldPath", &["involvedObject.fieldPath"]);
+    kinds.field("", "events", "regarding.kind", &["involvedObject.kind"]);
+    kinds.field("", "events", "regarding.name", &["involvedObject.name"]);
+    kinds.field("", "events", "regarding.namespace", &["involvedObject.namespace"]);
+    kinds.field(
+        "",
+        "events",
+        "regarding.resourceVersion",
+        &["involvedObject.resourceVersion"],
+    );
+    kinds.field("", "events", "regarding.uid", &["involvedObject.uid"]);
+    kinds.field("", "events", "reportingController", &["reportingComponent"]);
+    kinds
+}
+
+/// Registers all code, group by group; `access` answers reviews and guards roles.
 pub fn all(access: &Access, context: &Context) -> Kinds {
     let mut kinds = Kinds::new();
     crate::authentication::register(&mut kinds, access);

@@ -138,9 +138,11 @@ pub async fn start_hook(objects: impl RbacObjects) -> Result<(), String> {
 /// Makes the whole policy exist. All that can be done is done; the error is the last failure.
 pub async fn ensure(objects: &dyn RbacObjects) -> StatusResult<()> {
     let policy = policy().map_err(|e| Status::internal(format!("the bootstrap policy: {e}")))?;
-    let mut outcomes = stream::iter(&policy)
-        .map(|expected| async move { (expected, ensure_one(objects, expected).await) })
-        .buffer_unordered(AT_ONCE);
+    // boxed, because the compiler cannot see that the bare closure works for any lifetime
+    let tries = policy
+        .iter()
+        .map(|expected| async move { (expected, ensure_one(objects, expected).await) }.boxed());
+    let mut outcomes = stream::iter(tries.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
     let mut outcome = Ok(());
     while let Some((expected, done)) = outcomes.next().await {
         if let Err(status) = done {

@@ -199,13 +199,18 @@ pub struct Making<'a> {
     pub store_protobuf: bool,
 }
 
-/// Makes an endpoint of every resource.
-pub fn build(resources: &[Arc<Resource>], making: &Making<'_>) -> Result<Vec<Arc<Endpoint>>, Misfit> {
+/// Makes an endpoint of every resource, and tells what does not fit: a tier's test demands that all does, a running tier
+/// serves the rest.
+pub fn build(resources: &[Arc<Resource>], making: &Making<'_>) -> (Vec<Arc<Endpoint>>, Vec<Misfit>) {
     let mut made = Vec::with_capacity(resources.len());
+    let mut misfits = Vec::new();
     for (i, resource) in resources.iter().enumerate() {
-        made.push(Arc::new(endpoint(resource, i as u32, resources, making)?));
+        match endpoint(resource, i as u32, resources, making, &mut misfits) {
+            Ok(endpoint) => made.push(Arc::new(endpoint)),
+            Err(misfit) => misfits.push(misfit),
+        }
     }
-    Ok(made)
+    (made, misfits)
 }
 
 fn endpoint(
@@ -213,6 +218,7 @@ fn endpoint(
     version_index: u32,
     all: &[Arc<Resource>],
     making: &Making<'_>,
+    misfits: &mut Vec<Misfit>,
 ) -> Result<Endpoint, Misfit> {
     let (group, version, name) = (&*resource.group, &*resource.version, &*resource.resource);
     let misfit = |what: &str| Misfit(format!("{group}/{version} {name}: {what}"));
@@ -240,9 +246,10 @@ fn endpoint(
     };
     let mut subresources = BTreeMap::new();
     for sub in &resource.subresources {
-        let handler = subhandler(resource, sub, all, making)
-            .ok_or_else(|| misfit(&format!("nobody answers for {}", sub.name)))?;
-        subresources.insert(sub.name.to_string(), handler);
+        match subhandler(resource, sub, all, making) {
+            Some(handler) => drop(subresources.insert(sub.name.to_string(), handler)),
+            None => misfits.push(misfit(&format!("nobody answers for {}", sub.name))),
+        }
     }
     Ok(Endpoint {
         resource: resource.clone(),

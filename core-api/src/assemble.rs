@@ -1,0 +1,240 @@
+//! The wiring of core-api: from settings to a running tier.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use prometheus::Registry;
+use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Namespaces};
+use triptych_admission::{Chain, Plugin};
+use triptych_auth::authentication::service_account::{Bound, CoreObjects};
+use triptych_auth::authorization::Authorization;
+use triptych_auth::authorization::index::RbacIndex;
+use triptych_auth::authorization::rbac::Rbac;
+use triptych_auth::forbidden::forbidden;
+use triptych_auth::{Attributes, Authorizer, Decision};
+use triptych_object::{RequestInfo, Status, StatusResult, UserInfo, Value};
+use triptych_registry::builtin::Scheme;
+use triptych_registry::catalogue::{self, Collections, Making, Opening};
+use triptych_registry::collection::Collection;
+use triptych_registry::{Endpoint, Permit, Services};
+use triptych_schema::Table;
+use triptych_server::claim::Table as Claims;
+use triptych_server::health::Check;
+use triptych_server::metrics::Metrics;
+use triptych_server::neighbours::Neighbour;
+use triptych_server::{Shutdown, Tier};
+use triptych_storage::options::MediaType;
+use triptych_storage::stores::Stores;
+
+use crate::access::Access;
+use crate::context::Context;
+use crate::loopback::Loopback;
+use crate::options::Settings;
+use crate::unenforced::Unenforced;
+use crate::{boot, features, kinds, rbac};
+
+/// How Go calls the scheme that these kinds are in.
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
+
+/// Why core-api could not start or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A metric was registered twice.
+    #[error("cannot register metrics")]
+    Metrics(#[from] prometheus::Error),
+    /// The store cannot be opened.
+    #[error("cannot open the store")]
+    Store(#[from] triptych_storage::Error),
+    /// Certificates towards the next tier are bad.
+    #[error("cannot reach the next tier")]
+    Neighbour(#[from] triptych_client::tls::Error),
+    /// Serving failed.
+    #[error(transparent)]
+    Tier(#[from] triptych_server::tier::Error),
+}
+
+/// Runs core-api until `shutdown`.
+pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shutdown) -> Result<(), Error> {
+    let registry = Registry::new();
+    let metrics = Arc::new(Metrics::new(registry.clone())?);
+    let storage_metrics = triptych_storage::Metrics::new(&registry)?;
+    let client_metrics = triptych_client::metrics::Metrics::new(&registry)?;
+
+    let stores = Arc::new(Stores::open(&settings.storage, &storage_metrics).await?);
+    let scheme = Arc::new(Scheme::new(Arc::new(table.schema), SCHEME, features::is_on));
+    let resources = catalogue::served(table.resources, &|r| settings.served.serves(r));
+    let opening = Opening {
+        scheme: &scheme,
+        store: &|group, resource| stores.of(group, resource).clone(),
+        metrics: &storage_metrics,
+        ttl: settings.event_ttl,
+    };
+    let collections = Arc::new(Collections::start(&resources, &kinds::fields(), &opening));
+    let context = Context {
+        collections: collections.clone(),
+        cluster_ips: settings.cluster_ips,
+        node_ports: settings.node_ports,
+    };
+
+    let index = Arc::new(rbac_index(&collections));
+    let authorizer = Arc::new(settings.authorization.build(Arc::new(Rbac::new(index.clone())), None));
+    let trust = settings.authentication.trust.clone();
+    let objects = Arc::new(Objects(collections.clone()));
+    let issuer = settings.authentication.issuer.clone();
+    let authenticator = Arc::new(settings.authentication.build(Bound::Local(objects.clone())));
+    let access = Access {
+        index,
+        authorization: authorizer.clone(),
+        tokens: authenticator.tokens.clone(),
+        audiences: authenticator.audiences.clone(),
+        issuer,
+        objects,
+    };
+
+    let plugins: Vec<Box<dyn Plugin>> = vec![
+        Box::new(NamespaceLifecycle(LocalNamespaces(collections.clone()))),
+        Box::new(Unenforced {
+            allowed: settings.served.allow_unenforced.clone(),
+        }),
+    ];
+    let services = Arc::new(Services {
+        admission: Arc::new(Chain::new(plugins)),
+        permit: Arc::new(Permission(authorizer.clone())),
+        meta: scheme.clone(),
+        now: Timestamp::now,
+        min_watch_seconds: settings.min_watch_seconds,
+    });
+    let making = Making {
+        scheme: &scheme,
+        kinds: &kinds::all(&access, &context),
+        collections: &collections,
+        services: &services,
+        store_protobuf: settings.storage.media_type == MediaType::Protobuf,
+    };
+    let (endpoints, misfits) = catalogue::build(&resources, &making);
+    for misfit in misfits {
+        tracing::error!("not served: {misfit}");
+    }
+    let loopback = Loopback::new(&endpoints);
+
+    let mut tier = Tier::new("core-api", settings.serving, authenticator, authorizer, metrics)
+        .claim(Arc::new(claims(&endpoints)))
+        .build(build)
+        .check(store_check(stores))
+        .background(trust.keep_fresh(std::time::Duration::from_secs(10)))
+        .on_start("rbac/bootstrap-roles", rbac::bootstrap::start_hook(loopback.clone()))
+        .on_start("start-system-namespaces-controller", boot::namespaces(loopback));
+    for collection in collections.iter() {
+        let cache = collection.cache.clone();
+        tier = tier.synced(async move { cache.filled().await });
+    }
+    if let Some((addresses, files)) = settings.next {
+        let next = Neighbour::new("extensions-api", addresses, &files, &client_metrics)?;
+        tier = tier.next(next.pool.clone()).background(next.follow());
+    }
+    tier.run(shutdown).await?;
+    Ok(())
+}
+
+fn claims(endpoints: &[Arc<Endpoint>]) -> Claims {
+    let mut claims = Claims::default();
+    for endpoint in endpoints {
+        let r = &endpoint.resource;
+        claims.resource(&r.group, &r.version, &r.resource, endpoint.clone());
+    }
+    claims
+}
+
+fn store_check(stores: Arc<Stores>) -> Check {
+    Check::new("etcd", move || {
+        let stores = stores.clone();
+        async move {
+            stores
+                .check(std::time::Duration::from_secs(2))
+                .await
+                .map_err(|e| e.to_string())
+        }
+    })
+}
+
+/// Roles and bindings of this tier; none if the group is switched off.
+fn rbac_index(collections: &Collections) -> RbacIndex {
+    let find = |resource| {
+        collections
+            .get("rbac.authorization.k8s.io", resource)
+            .map(|c| c.cache.clone())
+    };
+    match ["roles", "rolebindings", "clusterroles", "clusterrolebindings"].map(find) {
+        [Some(roles), Some(bindings), Some(cluster_roles), Some(cluster_bindings)] => {
+            RbacIndex::following([roles, bindings, cluster_roles, cluster_bindings])
+        }
+        _ => RbacIndex::new(),
+    }
+}
+
+/// Further authorization for the registry.
+struct Permission(Arc<Authorization>);
+
+impl Permit for Permission {
+    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(async move {
+            match self.0.authorize(Attributes { user, request }).await {
+                Decision::Allow(_) => Ok(()),
+                Decision::Deny(reason) => Err(forbidden(user, request, &reason.to_string())),
+                Decision::NoOpinion { reason, .. } => Err(forbidden(user, request, &reason)),
+                Decision::Unavailable(why) => Err(Status::service_unavailable(why, 1)),
+            }
+        })
+    }
+}
+
+/// Core objects for authenticators, read as acknowledged.
+struct Objects(Arc<Collections>);
+
+impl CoreObjects for Objects {
+    fn get<'a>(
+        &'a self,
+        resource: &'static str,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Value>, String>> {
+        Box::pin(async move {
+            let collection = self.0.get("", resource).ok_or("no such resource")?;
+            read(collection, namespace, name).await.map_err(|status| status.message)
+        })
+    }
+}
+
+async fn read(collection: &Collection, namespace: &str, name: &str) -> StatusResult<Option<Value>> {
+    let key = collection.key(namespace, name)?;
+    let object = collection.get_consistent(&key).await?;
+    object
+        .filter(|o| o.broken().is_none())
+        .map(|o| triptych_object::json::from_slice(o.bytes()).map_err(Status::internal))
+        .transpose()
+}
+
+/// The namespaces of this tier.
+struct LocalNamespaces(Arc<Collections>);
+
+impl Namespaces for LocalNamespaces {
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StatusResult<Namespace>> {
+        Box::pin(async move {
+            let Some(collection) = self.0.get("", "namespaces") else {
+                return Ok(Namespace::Active);
+            };
+            let key = collection.key("", name)?;
+            let known = collection.cache.get(&key).ok().flatten();
+            let known = match known {
+                Some(object) => Some(object),
+                None => collection.get_consistent(&key).await?,
+            };
+            Ok(match known {
+                None => Namespace::Absent,
+                Some(object) if object.metadata_field("deletionTimestamp").is_some() => Namespace::Terminating,
+                Some(_) => Namespace::Active,
+            })
+        })
+    }
+}
