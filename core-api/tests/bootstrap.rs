@@ -62,7 +62,7 @@ fn registry(folder: &Path) -> (Loopback, Arc<Collections>) {
         services: &services,
         store_protobuf: false,
     };
-    let endpoints = catalogue::build(&resources, &making).unwrap();
+    let endpoints = catalogue::build(&resources, &making).0;
     (Loopback::new(&endpoints), collections)
 }
 
