@@ -48,7 +48,7 @@ impl MirroredRbac {
             wait: CONFIRM,
         };
         MirroredRbac {
-            rbac: Arc::new(Rbac::mirrored(index.clone(), Arc::new(refresh))),
+            rbac: Arc::new(Rbac::confirmed(index.clone(), Arc::new(refresh))),
             index,
             mirrors,
         }

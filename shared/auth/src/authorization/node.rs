@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use triptych_object::selector::FieldSelector;
 use triptych_object::{RequestInfo, UserInfo, field};
 
+use super::confirm::Refresh;
 use super::node_graph::{NodeGraph, Related};
 use super::resolver::{RuleResolver, UserRules};
 use super::rules::PolicyRule;
@@ -18,6 +19,7 @@ use crate::authorizer::{Attributes, Authorizer, Decision, Reason};
 pub struct NodeAuthorizer {
     graph: Arc<NodeGraph>,
     rules: Vec<PolicyRule>,
+    confirm: Option<Arc<dyn Refresh>>,
 }
 
 /// The node a user is: `None` for other users, empty for a node without name.
@@ -31,7 +33,17 @@ const YES: Decision = Decision::Allow(Reason::NONE);
 impl NodeAuthorizer {
     /// `rules` are those of the cluster role `system:node`: what every node may do.
     pub fn new(graph: Arc<NodeGraph>, rules: Vec<PolicyRule>) -> NodeAuthorizer {
-        NodeAuthorizer { graph, rules }
+        NodeAuthorizer {
+            graph,
+            rules,
+            confirm: None,
+        }
+    }
+
+    /// The same; `refresh` brings the graph up to its sources before a missing relation counts.
+    pub fn confirmed(mut self, refresh: Arc<dyn Refresh>) -> NodeAuthorizer {
+        self.confirm = Some(refresh);
+        self
     }
 
     fn decide(&self, user: &UserInfo, request: &RequestInfo) -> Decision {
@@ -112,10 +124,7 @@ impl Question<'_> {
         {
             return YES;
         }
-        Decision::pass(format!(
-            "no relationship found between node '{}' and this object",
-            self.node
-        ))
+        Decision::pass(format!("{NO_RELATION} '{}' and this object", self.node))
     }
 
     fn update_status(&self, kind: Related) -> Decision {
@@ -237,8 +246,24 @@ impl Question<'_> {
 
 impl Authorizer for NodeAuthorizer {
     fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision> {
-        std::future::ready(self.decide(attributes.user, attributes.request)).boxed()
+        let Attributes { user, request } = attributes;
+        let decision = self.decide(user, request);
+        match &self.confirm {
+            Some(confirm) if is_missing_relation(&decision) => async move {
+                confirm.refresh().await;
+                self.decide(user, request)
+            }
+            .boxed(),
+            _ => std::future::ready(decision).boxed(),
+        }
     }
+}
+
+/// How a refusal begins that one more pod would undo.
+const NO_RELATION: &str = "no relationship found between node";
+
+fn is_missing_relation(decision: &Decision) -> bool {
+    matches!(decision, Decision::NoOpinion { reason, .. } if reason.starts_with(NO_RELATION))
 }
 
 impl RuleResolver for NodeAuthorizer {

@@ -1,7 +1,8 @@
 //! The RBAC authorizer.
 //!
-//! Contract: reasons are kube-apiserver's (`RBAC: allowed by …`). Where the index is fed by a mirror of another tier, a
-//! negative is confirmed before it counts: the mirror is brought up to its source once, and the question asked again.
+//! Contract: reasons are kube-apiserver's (`RBAC: allowed by …`). A negative can be confirmed before it counts: what the
+//! index follows is brought up to its source once, and the question asked again. Whoever has just been granted something
+//! is then not refused for a moment longer, neither here nor in a tier that only mirrors roles.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,13 +22,13 @@ pub struct Rbac {
 }
 
 impl Rbac {
-    /// Over an index that is the truth (core-api's).
+    /// Over an index whose negatives count as they are.
     pub fn new(index: Arc<RbacIndex>) -> Rbac {
         Rbac { index, confirm: None }
     }
 
     /// Over an index that may lag behind; `refresh` brings it up to its source.
-    pub fn mirrored(index: Arc<RbacIndex>, refresh: Arc<dyn Refresh>) -> Rbac {
+    pub fn confirmed(index: Arc<RbacIndex>, refresh: Arc<dyn Refresh>) -> Rbac {
         Rbac {
             index,
             confirm: Some(refresh),

@@ -91,7 +91,7 @@ async fn a_mirrors_negative_is_confirmed_before_it_counts() {
         index: index.clone(),
         asked: AtomicUsize::new(0),
     });
-    let rbac = Rbac::mirrored(index, late.clone());
+    let rbac = Rbac::confirmed(index, late.clone());
     assert!(ask(&rbac, "ann", "/api/v1/namespaces/ns/pods/p").await.is_allowed());
     assert!(ask(&rbac, "ann", "/api/v1/namespaces/ns/pods/p").await.is_allowed());
     assert_eq!(late.asked.load(Ordering::Relaxed), 1);
