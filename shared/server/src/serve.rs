@@ -86,6 +86,17 @@ async fn accept(
     }
 }
 
+/// Small answers leave at once, and a peer that vanished is noticed even where nothing is sent to it.
+fn socket_options(tcp: &TcpStream) -> std::io::Result<()> {
+    use rustix::net::sockopt;
+    tcp.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(tcp, true)?;
+    sockopt::set_tcp_keepidle(tcp, Duration::from_secs(30))?;
+    sockopt::set_tcp_keepintvl(tcp, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepcnt(tcp, 4)?;
+    Ok(())
+}
+
 struct Server {
     tls: TlsAcceptor,
     chain: Arc<Chain>,
@@ -124,7 +135,9 @@ impl Server {
     }
 
     async fn connection(&self, tcp: TcpStream, peer: SocketAddr) {
-        let _ = tcp.set_nodelay(true);
+        if let Err(error) = socket_options(&tcp) {
+            tracing::debug!(%peer, %error, "socket options");
+        }
         let handshake = self.tls.accept(Guarded::new(tcp));
         let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => stream,
