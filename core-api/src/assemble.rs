@@ -9,8 +9,6 @@ use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Nam
 use triptych_admission::{Chain, Plugin};
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
 use triptych_auth::authorization::Authorization;
-use triptych_auth::authorization::index::RbacIndex;
-use triptych_auth::authorization::rbac::Rbac;
 use triptych_auth::forbidden::forbidden;
 use triptych_auth::{Attributes, Authorizer, Decision};
 use triptych_object::{RequestInfo, Status, StatusResult, UserInfo, Value};
@@ -27,7 +25,9 @@ use triptych_server::{Shutdown, Tier};
 use triptych_storage::options::MediaType;
 use triptych_storage::stores::Stores;
 
-use crate::access::Access;
+use crate::access::{self, Access};
+use crate::authentication::open_id;
+use crate::authorization::node_authorizer;
 use crate::context::Context;
 use crate::loopback::Loopback;
 use crate::options::Settings;
@@ -77,12 +77,19 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         node_ports: settings.node_ports,
     };
 
-    let index = Arc::new(rbac_index(&collections));
-    let authorizer = Arc::new(settings.authorization.build(Arc::new(Rbac::new(index.clone())), None));
-    let trust = settings.authentication.trust.clone();
+    let (index, rbac) = access::rbac(&collections);
+    let node = Arc::new(node_authorizer(&collections));
+    let authorizer = Arc::new(settings.authorization.build(Arc::new(rbac), Some(node)));
+    let mut authentication = settings.authentication;
+    if settings.authorization.allows_everything() {
+        // As kube-apiserver: whoever may do everything must at least be known.
+        authentication.anonymous = false;
+    }
+    let open_id = authentication.open_id(&settings.serving.listen.to_string());
+    let trust = authentication.trust.clone();
     let objects = Arc::new(Objects(collections.clone()));
-    let issuer = settings.authentication.issuer.clone();
-    let authenticator = Arc::new(settings.authentication.build(Bound::Local(objects.clone())));
+    let issuer = authentication.issuer.clone();
+    let authenticator = Arc::new(authentication.build(Bound::Local(objects.clone())));
     let access = Access {
         index,
         authorization: authorizer.clone(),
@@ -117,9 +124,15 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         tracing::error!("not served: {misfit}");
     }
     let loopback = Loopback::new(&endpoints);
+    let mut claims = claims(&endpoints);
+    match open_id {
+        Some(Ok(documents)) => open_id::claim(&mut claims, &documents),
+        Some(Err(why)) => tracing::info!(why, "OpenID discovery is not served"),
+        None => {}
+    }
 
     let mut tier = Tier::new("core-api", settings.serving, authenticator, authorizer, metrics)
-        .claim(Arc::new(claims(&endpoints)))
+        .claim(Arc::new(claims))
         .build(build)
         .check(store_check(stores))
         .background(trust.keep_fresh(std::time::Duration::from_secs(10)))
@@ -156,21 +169,6 @@ fn store_check(stores: Arc<Stores>) -> Check {
                 .map_err(|e| e.to_string())
         }
     })
-}
-
-/// Roles and bindings of this tier; none if the group is switched off.
-fn rbac_index(collections: &Collections) -> RbacIndex {
-    let find = |resource| {
-        collections
-            .get("rbac.authorization.k8s.io", resource)
-            .map(|c| c.cache.clone())
-    };
-    match ["roles", "rolebindings", "clusterroles", "clusterrolebindings"].map(find) {
-        [Some(roles), Some(bindings), Some(cluster_roles), Some(cluster_bindings)] => {
-            RbacIndex::following([roles, bindings, cluster_roles, cluster_bindings])
-        }
-        _ => RbacIndex::new(),
-    }
 }
 
 /// Further authorization for the registry.
