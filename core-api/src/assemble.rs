@@ -1,6 +1,6 @@
 //! The wiring of core-api: from settings to a running tier.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -112,9 +112,10 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         now: Timestamp::now,
         min_watch_seconds: settings.min_watch_seconds,
     });
+    let own = Arc::new(OnceLock::new());
     let making = Making {
         scheme: &scheme,
-        kinds: &kinds::all(&access, &context),
+        kinds: &kinds::all(&access, &context, &own),
         collections: &collections,
         services: &services,
         store_protobuf: settings.storage.media_type == MediaType::Protobuf,
@@ -123,7 +124,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     for misfit in misfits {
         tracing::error!("not served: {misfit}");
     }
-    let loopback = Loopback::new(&endpoints);
+    let loopback = own.get_or_init(|| Loopback::new(&endpoints)).clone();
     let mut claims = claims(&endpoints);
     match open_id {
         Some(Ok(documents)) => open_id::claim(&mut claims, &documents),

@@ -1,9 +1,12 @@
 //! Every kind of this tier that has code of its own.
 
+use std::sync::{Arc, OnceLock};
+
 pub use triptych_registry::kinds::Kinds;
 
 use crate::access::Access;
 use crate::context::Context;
+use crate::loopback::Loopback;
 
 /// Field labels and indexes: what must be known before any collection is opened.
 pub fn fields() -> Kinds {
@@ -11,6 +14,7 @@ pub fn fields() -> Kinds {
     kinds.field("", "pods", "spec.host", &["spec.nodeName"]);
     kinds.index("", "pods", "spec.nodeName");
     kinds.index("", "pods", "spec.host");
+    kinds.field("batch", "jobs", "status.successful", &["status.succeeded"]);
     kinds.field("", "events", "source", &["source.component", "reportingComponent"]);
     kinds.field("", "events", "regarding.apiVersion", &["involvedObject.apiVersion"]);
     kinds.field("", "events", "regarding.fieldPath", &["involvedObject.fieldPath"]);
@@ -28,8 +32,9 @@ pub fn fields() -> Kinds {
     kinds
 }
 
-/// Registers all code, group by group; `access` answers reviews and guards roles.
-pub fn all(access: &Access, context: &Context) -> Kinds {
+/// Registers all code, group by group; `access` answers reviews and guards roles, and `loopback` is set when there are
+/// endpoints.
+pub fn all(access: &Access, context: &Context, loopback: &Arc<OnceLock<Loopback>>) -> Kinds {
     let mut kinds = Kinds::new();
     crate::authentication::register(&mut kinds, access);
     crate::authorization::register(&mut kinds, access);
@@ -44,6 +49,7 @@ pub fn all(access: &Access, context: &Context) -> Kinds {
     crate::networking::register(&mut kinds);
     crate::node::register(&mut kinds);
     crate::policy::register(&mut kinds);
+    crate::core::pod::register_late(&mut kinds, context, loopback);
     kinds
 }
 
@@ -55,7 +61,7 @@ mod tests {
     fn whatever_is_registered_is_in_the_schema_texts() {
         let table = crate::schema::load().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(
-            all(&Access::default(), &Context::default()).unknown(&table),
+            all(&Access::default(), &Context::default(), &Arc::default()).unknown(&table),
             Vec::<String>::new()
         );
     }

@@ -74,7 +74,7 @@ async fn recorded_creates_find_the_same_errors() {
     let verbose = std::env::var("RECORDED_VERBOSE").is_ok();
     let world = support::World::open().await;
     let table = schema::load().unwrap();
-    let all = kinds::all(&Access::default(), &world.context);
+    let all = kinds::all(&Access::default(), &world.context, &Arc::default());
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut files: Vec<PathBuf> = Vec::new();
     for folder in std::fs::read_dir(&stories).unwrap() {

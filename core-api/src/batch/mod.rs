@@ -15,5 +15,4 @@ pub fn register(kinds: &mut Kinds) {
     kinds.subresource("batch", "cronjobs", "status", cron_job::Status);
     kinds.strategy("batch", "jobs", job::Jobs);
     kinds.subresource("batch", "jobs", "status", job_status::Status);
-    kinds.field("batch", "jobs", "status.successful", &["status.succeeded"]);
 }

@@ -41,8 +41,6 @@ pub fn register(kinds: &mut Kinds) {
     kinds.subresource("", "pods", "ephemeralcontainers", EphemeralContainers);
     kinds.subresource("", "pods", "resize", resize::Resize);
     kinds.action("", "pods", "binding", binding::Bindings);
-    kinds.field("", "pods", "spec.host", &["spec.nodeName"]);
-    kinds.index("", "pods", "spec.nodeName");
 }
 
 /// Registers what needs the tier's other endpoints: eviction, and binding by way of `bindings`. They answer 503 until

@@ -45,11 +45,3 @@ fn a_changed_field_is_shown_as_a_difference() {
         "{text}"
     );
 }
-
-#[test]
-fn what_is_registered_late_is_in_the_schema_texts() {
-    let mut kinds = Kinds::new();
-    register_late(&mut kinds, &Context::default(), &Arc::default());
-    let table = crate::schema::load().unwrap();
-    assert_eq!(kinds.unknown(&table), Vec::<String>::new());
-}
