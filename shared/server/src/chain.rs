@@ -231,7 +231,8 @@ impl Chain {
                     .forward(connection, next, parts, body, &info, &user, exchange)
                     .await;
             }
-            self.links.claims.refresh(&info).await;
+            // who claims may have learned of it since; what it knows when the time is over has to do
+            let _ = tokio::time::timeout(exchange.limit, self.links.claims.refresh(&info)).await;
             claim = self.links.claims.find(&info);
         }
         headers::remove_identity(&mut parts.headers);

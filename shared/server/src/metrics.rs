@@ -28,7 +28,25 @@ const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 /// Codes whose counters are kept with the route.
 const CODES: [u16; 12] = [200, 201, 400, 401, 403, 404, 409, 410, 422, 429, 503, 504];
 /// More routes than this are counted under empty labels.
-const MAX_ROUTES: usize = 20_000;
+const MAX_ROUTES: usize = 5_000;
+/// Subresources that are told apart; a client may ask for any.
+const SUBRESOURCES: [&str; 15] = [
+    "",
+    "approval",
+    "attach",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "exec",
+    "finalize",
+    "log",
+    "portforward",
+    "proxy",
+    "resize",
+    "scale",
+    "status",
+    "token",
+];
 
 /// The server's metrics and the registry of the process.
 pub struct Metrics {
@@ -216,11 +234,14 @@ impl Metrics {
                 &info.group,
                 &info.version,
                 &info.resource,
-                &info.subresource,
+                SUBRESOURCES
+                    .iter()
+                    .find(|s| **s == info.subresource)
+                    .unwrap_or(&"other"),
                 scope(info),
             ]
         } else {
-            [verb, "", "", "", &info.path, ""]
+            [verb, "", "", "", beginning(&info.path), ""]
         };
         self.by_labels(labels)
     }
@@ -341,6 +362,11 @@ impl Route {
     }
 }
 
+/// The first two segments of a path: what follows may be anything.
+fn beginning(path: &str) -> &str {
+    path.match_indices('/').nth(2).map_or(path, |(end, _)| &path[..end])
+}
+
 fn scope(info: &RequestInfo) -> &'static str {
     if !info.name.is_empty() || info.verb == "create" {
         "resource"
@@ -407,6 +433,20 @@ impl Observation {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_cannot_invent_labels() {
+        let metrics = Metrics::new(Registry::new()).unwrap();
+        for n in 0..100 {
+            for path in [format!("/api/v1/namespaces/a/pods/b/x{n}"), format!("/openapi/v3/x{n}")] {
+                let info = RequestInfo::parse("GET", &path, "").unwrap();
+                metrics.route(&info, &Method::GET, &HeaderMap::new());
+            }
+        }
+        assert_eq!(metrics.routes.read().len(), 2);
+        assert_eq!(beginning("/openapi/v3/x"), "/openapi/v3");
+        assert_eq!((beginning("/livez"), beginning("/")), ("/livez", "/"));
+    }
 
     #[test]
     fn requests_are_counted_under_kubes_labels() {
