@@ -225,18 +225,22 @@ impl Chain {
         let user = self.authenticate(connection, &parts).await?;
 
         let mut claim = self.links.claims.find(&info);
+        let to = match &claim {
+            Claim::Forward(to) => Some(to),
+            Claim::Unclaimed { .. } => self.links.next.as_ref(),
+            _ => None,
+        };
+        if let Some(to) = to {
+            let to = Arc::clone(to);
+            return self.forward(connection, &to, parts, body, &info, &user, exchange).await;
+        }
         if let Claim::Unclaimed { .. } = claim {
-            if let Some(next) = &self.links.next {
-                return self
-                    .forward(connection, next, parts, body, &info, &user, exchange)
-                    .await;
-            }
             // who claims may have learned of it since; what it knows when the time is over has to do
             let _ = tokio::time::timeout(exchange.limit, self.links.claims.refresh(&info)).await;
             claim = self.links.claims.find(&info);
         }
         headers::remove_identity(&mut parts.headers);
-        if !matches!(claim, Claim::NoSuchResource | Claim::Unclaimed { .. }) {
+        if matches!(claim, Claim::Resource(_) | Claim::Path { .. } | Claim::Proxy(_)) {
             exchange.counted = Counted::Route(self.links.metrics.route(&info, &parts.method, &parts.headers));
         }
         let own = Own {
@@ -352,6 +356,8 @@ impl Chain {
                 let target = proxy.target().map_err(|answer| Refusal::Answer(*answer))?;
                 Box::pin(self.forward(connection, &target, parts, body, &info, &user, exchange)).await
             }
+            // forwarded before, unless a refresh has just found it
+            Claim::Forward(to) => Box::pin(self.forward(connection, &to, parts, body, &info, &user, exchange)).await,
             Claim::NoSuchResource => Err(Status::no_such_resource().into()),
             Claim::Unclaimed { certain: true } => Err(Refusal::Answer(respond::page_not_found())),
             Claim::Unclaimed { certain: false } => Err(answer::not_yet_known().into()),

@@ -29,6 +29,8 @@ pub enum Claim {
     },
     /// An API that another server provides on this tier's behalf (an APIService).
     Proxy(Arc<dyn Proxy>),
+    /// Another tier's, reached here: passed on unread as what is unclaimed is, but not to the next tier in the chain.
+    Forward(Arc<Pool>),
     /// The group is this tier's, but not this resource: 404 as a `Status`.
     NoSuchResource,
     /// Not this tier's.
@@ -278,6 +280,7 @@ mod tests {
                 Claim::Path { get_only: true, .. } => "get",
                 Claim::Path { .. } => "path",
                 Claim::Proxy(_) => "proxy",
+                Claim::Forward(_) => "forward",
                 Claim::NoSuchResource => "missing",
                 Claim::Unclaimed { .. } => "unclaimed",
             };
