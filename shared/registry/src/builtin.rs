@@ -339,6 +339,16 @@ impl Model for BuiltIn {
         self.strategy.default(document);
     }
 
+    fn normalise(&self, document: &mut Value) {
+        if let Err(e) = decode::normalise(&self.scheme.schema, self.ty, document) {
+            tracing::error!(
+                kind = &*self.gvk.kind,
+                error = e.0,
+                "a strategy made what cannot be decoded"
+            );
+        }
+    }
+
     fn stored(&self) -> Stored {
         if self.conversion.is_some() {
             Stored::Converted

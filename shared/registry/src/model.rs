@@ -88,6 +88,9 @@ pub trait Model: Send + Sync + 'static {
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
 
+    /// Brings what a strategy prepared into normal form again: members that are always there come back as zero values.
+    fn normalise(&self, _document: &mut Value) {}
+
     /// Checks against the schema, before the strategy does.
     fn validate(&self, _new: &Value, _old: Option<&Value>, _errors: &mut ErrorList) {}
 

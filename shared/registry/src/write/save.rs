@@ -65,6 +65,7 @@ async fn try_create(
         paths::clear(&mut object, path);
     }
     endpoint.strategy.prepare_create(&cx, &mut object);
+    endpoint.model.normalise(&mut object);
     meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
 
     let mut errors = ErrorList::new();
@@ -152,6 +153,7 @@ pub async fn prepare_update(
     meta::set_generation(&mut new, meta::generation(old));
     let watched = restrict(endpoint, cx, &mut new, old);
     strategy.prepare_update(cx, &mut new, old);
+    endpoint.model.normalise(&mut new);
     if watched.iter().any(|path| paths::differs(&new, old, path)) {
         meta::set_generation(&mut new, meta::generation(old) + 1);
     }
