@@ -85,6 +85,11 @@ pub trait Model: Send + Sync + 'static {
     /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
     fn decode(&self, document: &mut Value) -> Result<Vec<String>, String>;
 
+    /// What stands at a path that was cleared: nothing, or what is written even if it is empty (`status: {}`).
+    fn cleared(&self, _path: &[&str]) -> Option<Value> {
+        None
+    }
+
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
 
