@@ -50,7 +50,7 @@ fn loopback(world: &support::World) -> Loopback {
     });
     let making = Making {
         scheme: &world.scheme,
-        kinds: &kinds::all(&Access::default(), &world.context),
+        kinds: &kinds::all(&Access::default(), &world.context, &Arc::default()),
         collections: &world.context.collections,
         services: &services,
         store_protobuf: false,
