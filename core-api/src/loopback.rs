@@ -16,7 +16,6 @@ use triptych_object::{GroupVersion, RequestInfo, Status, StatusResult, UserInfo,
 use triptych_registry::{Body, Endpoint, Handler, Request};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const APPLY: HeaderValue = HeaderValue::from_static("application/apply-patch+yaml");
 /// A request of the tier's own may take this long.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,7 +26,6 @@ type Key = (String, String, String);
 pub struct Loopback {
     endpoints: Arc<HashMap<Key, Arc<Endpoint>>>,
     user: Arc<UserInfo>,
-    manager: &'static str,
 }
 
 /// A resource in one version.
@@ -73,15 +71,6 @@ impl Loopback {
         Loopback {
             endpoints: Arc::new(endpoints.iter().map(|e| (key(e), e.clone())).collect()),
             user: Arc::new(user),
-            manager: "kube-apiserver",
-        }
-    }
-
-    /// The same, whose writes are owned by another field manager.
-    pub fn managed_by(&self, manager: &'static str) -> Loopback {
-        Loopback {
-            manager,
-            ..self.clone()
         }
     }
 
@@ -93,7 +82,7 @@ impl Loopback {
 
     /// The object, `None` if there is none.
     pub async fn get(&self, target: Target<'_>, name: &str) -> StatusResult<Option<Value>> {
-        match self.ask(Method::GET, target, name, "", None).await {
+        match self.ask(Method::GET, target, name, None).await {
             Err(status) if status.code == 404 => Ok(None),
             outcome => outcome.map(Some),
         }
@@ -101,17 +90,12 @@ impl Loopback {
 
     /// Creates an object.
     pub async fn create(&self, target: Target<'_>, object: &Value) -> StatusResult<Value> {
-        self.ask(Method::POST, target, "", "", Some(object)).await
+        self.ask(Method::POST, target, "", Some(object)).await
     }
 
     /// Replaces an object.
     pub async fn update(&self, target: Target<'_>, name: &str, object: &Value) -> StatusResult<Value> {
-        self.ask(Method::PUT, target, name, "", Some(object)).await
-    }
-
-    /// Applies an object's status (server-side apply through the subresource), taking its fields from others.
-    pub async fn apply_status(&self, target: Target<'_>, name: &str, object: &Value) -> StatusResult<Value> {
-        self.ask(Method::PATCH, target, name, "status", Some(object)).await
+        self.ask(Method::PUT, target, name, Some(object)).await
     }
 
     /// Deletes an object if it still has this uid.
@@ -121,17 +105,10 @@ impl Loopback {
             ("apiVersion", "v1".into()),
             ("preconditions", Value::from([("uid", uid.into())])),
         ]);
-        self.ask(Method::DELETE, target, name, "", Some(&options)).await
+        self.ask(Method::DELETE, target, name, Some(&options)).await
     }
 
-    async fn ask(
-        &self,
-        method: Method,
-        target: Target<'_>,
-        name: &str,
-        subresource: &str,
-        body: Option<&Value>,
-    ) -> StatusResult<Value> {
+    async fn ask(&self, method: Method, target: Target<'_>, name: &str, body: Option<&Value>) -> StatusResult<Value> {
         let Target {
             group,
             version,
@@ -140,25 +117,16 @@ impl Loopback {
         } = target;
         let key = (group.to_owned(), version.to_owned(), resource.to_owned());
         let endpoint = self.endpoints.get(&key).ok_or_else(Status::no_such_resource)?;
-        let mut path = target.path(name);
-        if !subresource.is_empty() {
-            path = format!("{path}/{subresource}");
-        }
-        let apply = method == Method::PATCH;
-        let query = if apply {
-            format!("fieldManager={}&force=true", self.manager)
-        } else {
-            String::new()
-        };
-        let info = RequestInfo::parse(method.as_str(), &path, &query).map_err(Status::bad_request)?;
+        let path = target.path(name);
+        let info = RequestInfo::parse(method.as_str(), &path, "").map_err(Status::bad_request)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, JSON);
-        headers.insert(CONTENT_TYPE, if apply { APPLY } else { JSON });
-        headers.insert(USER_AGENT, HeaderValue::from_static(self.manager));
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver/v1.36"));
         let request = Request {
             info,
             method,
-            query,
+            query: String::new(),
             headers,
             body: body.map(json::to_vec).unwrap_or_default().into(),
             user: self.user.clone(),

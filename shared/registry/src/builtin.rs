@@ -175,16 +175,12 @@ pub struct BuiltIn {
     pub offer: Offer,
     /// New objects are stored as protobuf (`--storage-media-type`).
     pub store_protobuf: bool,
-    /// The document in which nothing is set: what Go always writes.
-    empty: Value,
 }
 
 impl BuiltIn {
     /// A kind that is stored in its own version.
     pub fn new(scheme: &Arc<Scheme>, gvk: Gvk, strategy: Arc<dyn Strategy>) -> Option<BuiltIn> {
         let ty = scheme.find(&gvk)?;
-        let mut empty = Value::object();
-        decode::normalise(&scheme.schema, ty, &mut empty).ok()?;
         Some(BuiltIn {
             scheme: scheme.clone(),
             gvk,
@@ -193,7 +189,6 @@ impl BuiltIn {
             conversion: None,
             offer: negotiate::BUILT_IN,
             store_protobuf: false,
-            empty,
         })
     }
 
@@ -227,14 +222,14 @@ impl BuiltIn {
 }
 
 /// `kind` and `apiVersion` at the front.
-fn put_kind(document: &mut Value, gvk: &Gvk) {
+pub fn put_kind(document: &mut Value, gvk: &Gvk) {
     let Some(map) = document.as_object_mut() else { return };
     map.insert("kind", gvk.kind.as_str().into());
     map.insert("apiVersion", gvk.group_version().to_string().into());
 }
 
 /// What a document says it is; Go's text if it says it in the wrong types.
-fn type_meta(document: &Value) -> Result<Gvk, String> {
+pub fn type_meta(document: &Value) -> Result<Gvk, String> {
     const STRUCT: &str =
         r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     let wrap = |e: String| format!("couldn't get version/kind; json parse error: {e}");
@@ -263,7 +258,7 @@ fn type_meta(document: &Value) -> Result<Gvk, String> {
 }
 
 /// What a document leaves unsaid is the endpoint's.
-fn completed(have: Gvk, want: &Gvk) -> Gvk {
+pub fn completed(have: Gvk, want: &Gvk) -> Gvk {
     let kind = if have.kind.is_empty() {
         want.kind.clone()
     } else {
@@ -326,10 +321,6 @@ impl Model for BuiltIn {
         }
     }
 
-    fn cleared(&self, path: &[&str]) -> Option<Value> {
-        self.empty.at(path).cloned()
-    }
-
     fn decode(&self, document: &mut Value) -> Result<Vec<String>, String> {
         let gvk = completed(type_meta(document)?, &self.gvk);
         if gvk != self.gvk {
@@ -346,16 +337,6 @@ impl Model for BuiltIn {
     fn default(&self, document: &mut Value) {
         default::apply(&self.scheme.schema, self.ty, document, &self.scheme.gate);
         self.strategy.default(document);
-    }
-
-    fn normalise(&self, document: &mut Value) {
-        if let Err(e) = decode::normalise(&self.scheme.schema, self.ty, document) {
-            tracing::error!(
-                kind = &*self.gvk.kind,
-                error = e.0,
-                "a strategy made what cannot be decoded"
-            );
-        }
     }
 
     fn stored(&self) -> Stored {
@@ -388,6 +369,10 @@ impl Model for BuiltIn {
             return bytes.into();
         }
         json::to_vec(document).into()
+    }
+
+    fn stores_another_form(&self) -> bool {
+        self.store_protobuf
     }
 
     fn encode(&self, document: &Value, format: Format) -> Option<Vec<u8>> {

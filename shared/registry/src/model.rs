@@ -85,16 +85,8 @@ pub trait Model: Send + Sync + 'static {
     /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
     fn decode(&self, document: &mut Value) -> Result<Vec<String>, String>;
 
-    /// What stands at a path that was cleared: nothing, or what is written even if it is empty (`status: {}`).
-    fn cleared(&self, _path: &[&str]) -> Option<Value> {
-        None
-    }
-
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
-
-    /// Brings what a strategy prepared into normal form again: members that are always there come back as zero values.
-    fn normalise(&self, _document: &mut Value) {}
 
     /// Checks against the schema, before the strategy does.
     fn validate(&self, _new: &Value, _old: Option<&Value>, _errors: &mut ErrorList) {}
@@ -117,6 +109,11 @@ pub trait Model: Send + Sync + 'static {
     /// The bytes put into the store for a document of the stored version.
     fn encode_stored(&self, document: &Value) -> Bytes {
         Bytes::from(triptych_object::json::to_vec(document))
+    }
+
+    /// True if the bytes put into the store are others than the cache shows, so that comparing them says nothing.
+    fn stores_another_form(&self) -> bool {
+        false
     }
 
     /// A document of this version in another format than JSON; `None` if the format cannot carry it.

@@ -62,10 +62,9 @@ async fn try_create(
     object_meta::ensure_namespace(&mut object, &cx.namespace)?;
     reservations.add(endpoint.strategy.begin(&cx, &mut object, None).await?);
     for path in &endpoint.resource.clear_on_create {
-        clear(endpoint, &mut object, path);
+        paths::clear(&mut object, path);
     }
     endpoint.strategy.prepare_create(&cx, &mut object);
-    endpoint.model.normalise(&mut object);
     meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
 
     let mut errors = ErrorList::new();
@@ -153,7 +152,6 @@ pub async fn prepare_update(
     meta::set_generation(&mut new, meta::generation(old));
     let watched = restrict(endpoint, cx, &mut new, old);
     strategy.prepare_update(cx, &mut new, old);
-    endpoint.model.normalise(&mut new);
     if watched.iter().any(|path| paths::differs(&new, old, path)) {
         meta::set_generation(&mut new, meta::generation(old) + 1);
     }
@@ -202,15 +200,6 @@ pub async fn prepare_update(
     Ok(new)
 }
 
-/// Clears what a path names, leaving what is always written.
-fn clear(endpoint: &Endpoint, document: &mut Value, path: &str) {
-    paths::clear(document, path);
-    let steps: Vec<&str> = path.split('.').collect();
-    if let Some(written) = endpoint.model.cleared(&steps) {
-        document.set_at(&steps, written);
-    }
-}
-
 /// Keeps and clears what the resource record says of updates; the paths whose change raises the generation.
 fn restrict<'a>(
     endpoint: &'a Endpoint,
@@ -223,7 +212,7 @@ fn restrict<'a>(
             paths::keep(new, old, path, &[]);
         }
         for path in &endpoint.resource.clear_on_update {
-            clear(endpoint, new, path);
+            paths::clear(new, path);
         }
         return &endpoint.resource.generation;
     }
@@ -405,6 +394,22 @@ pub fn encode(endpoint: &Endpoint, mut document: Value) -> Bytes {
     document.remove_at(&["metadata", "resourceVersion"]);
     let stored = endpoint.model.to_stored(document);
     endpoint.model.encode_stored(&stored)
+}
+
+/// True if bytes about to be written say what is stored.
+pub fn is_stored(endpoint: &Endpoint, collection: &Collection, current: &Object, bytes: &Bytes) -> bool {
+    if current.is_same_as(bytes) {
+        return true;
+    }
+    if !endpoint.model.stores_another_form() {
+        return false;
+    }
+    let entry = Entry {
+        key: current.key().clone(),
+        revision: current.revision(),
+        value: bytes.clone(),
+    };
+    collection.cache.ingest(&entry).bytes() == current.bytes()
 }
 
 /// Why a swap did not happen.
