@@ -32,12 +32,18 @@ impl Plugin for DefaultTolerationSeconds {
         _old: Option<&'a Value>,
         _warnings: &'a mut Warnings,
     ) -> BoxFuture<'a, StatusResult<()>> {
-        if let Some(spec) = object.filter(|_| pods::is_pod(attributes)).and_then(|pod| pod.get_mut("spec")) {
+        if let Some(spec) = object
+            .filter(|_| pods::is_pod(attributes))
+            .and_then(|pod| pod.get_mut("spec"))
+        {
             let taints = [
                 ("node.kubernetes.io/not-ready", self.not_ready),
                 ("node.kubernetes.io/unreachable", self.unreachable),
             ];
-            let missing: Vec<_> = taints.into_iter().filter(|(taint, _)| !tolerates(spec, taint)).collect();
+            let missing: Vec<_> = taints
+                .into_iter()
+                .filter(|(taint, _)| !tolerates(spec, taint))
+                .collect();
             for (taint, seconds) in missing {
                 let toleration = Value::from([
                     ("key", taint.into()),

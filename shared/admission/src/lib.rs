@@ -2,6 +2,7 @@
 //!
 //! - [`chain`]: the plugins in kube-apiserver's order behind `registry::Admission`;
 //! - [`lookup`]: how plugins read objects of other kinds;
+//! - [`selection`]: which plugins run, by flags, and their order;
 //! - one file per plugin. A tier puts together the plugins that concern what it serves.
 
 pub mod chain;
@@ -10,6 +11,7 @@ pub mod lookup;
 pub mod namespace_lifecycle;
 pub mod pods;
 pub mod priority;
+pub mod selection;
 pub mod service_account;
 pub mod taint_nodes_by_condition;
 #[cfg(test)]

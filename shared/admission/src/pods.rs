@@ -58,7 +58,10 @@ pub fn secret_names(spec: &Value) -> Vec<&str> {
             .filter_map(|(source, path)| Some(volume.get(source)?.str_at(path)));
         direct.chain(projected(volume, "secret"))
     });
-    pull.chain(named).chain(mounted).filter(|name| !name.is_empty()).collect()
+    pull.chain(named)
+        .chain(mounted)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// The names of all config maps that a pod's spec names.

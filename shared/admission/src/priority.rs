@@ -94,8 +94,11 @@ impl Priority {
         let named = pod.str_at(&["spec", "priorityClassName"]);
         let class = if named.is_empty() {
             self.default_class().map_err(|status| {
-                let why = format!("error occurred while retrieving default priority class: {}", status.message);
-                Status::internal(why)
+                let why = format!(
+                    "error occurred while retrieving default priority class: {}",
+                    status.message
+                );
+                Status::unknown(why)
             })?
         } else {
             let found = self.classes.get("", named).await?;
@@ -106,14 +109,14 @@ impl Priority {
             Some(found.ok_or_else(missing)?)
         };
         let (name, value, policy) = match class.as_deref() {
-            Some(class) => (
-                class.name.as_str(),
-                class.value,
-                class.preemption_policy.as_deref(),
-            ),
+            Some(class) => (class.name.as_str(), class.value, class.preemption_policy.as_deref()),
             None => ("", 0, Some("PreemptLowerPriority")),
         };
-        if let Some(own) = pod.at(&["spec", "priority"]).and_then(Value::as_i64).filter(|own| *own != value) {
+        if let Some(own) = pod
+            .at(&["spec", "priority"])
+            .and_then(Value::as_i64)
+            .filter(|own| *own != value)
+        {
             let why = format!(
                 "the integer value of priority ({own}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
             );
@@ -186,7 +189,11 @@ mod tests {
     #[tokio::test]
     async fn a_pod_gets_the_priority_of_its_class_or_of_the_default() {
         for (classes, spec, after) in [
-            (vec![HIGH], "{}", r#"{"priority":0,"preemptionPolicy":"PreemptLowerPriority"}"#),
+            (
+                vec![HIGH],
+                "{}",
+                r#"{"priority":0,"preemptionPolicy":"PreemptLowerPriority"}"#,
+            ),
             (
                 vec![HIGH, DEFAULT],
                 "{}",
@@ -232,9 +239,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_update_that_leaves_the_priority_out_keeps_it() {
-        let write = Write::update("pods", r#"{"spec":{}}"#, r#"{"spec":{"priority":3,"preemptionPolicy":"Never"}}"#);
+        let write = Write::update(
+            "pods",
+            r#"{"spec":{}}"#,
+            r#"{"spec":{"priority":3,"preemptionPolicy":"Never"}}"#,
+        );
         let (pod, _) = write.admit(&plugin(&[])).await.unwrap();
-        assert_eq!(json::to_string(&pod), r#"{"spec":{"priority":3,"preemptionPolicy":"Never"}}"#);
+        assert_eq!(
+            json::to_string(&pod),
+            r#"{"spec":{"priority":3,"preemptionPolicy":"Never"}}"#
+        );
     }
 
     #[tokio::test]

@@ -222,14 +222,8 @@ fn mount_token(spec: &mut Value) {
 fn token_sources() -> Vec<Value> {
     let token = Value::from([("expirationSeconds", TOKEN_SECONDS.into()), ("path", "token".into())]);
     let authority = Value::from([("key", "ca.crt".into()), ("path", "ca.crt".into())]);
-    let authorities = Value::from([
-        ("name", "kube-root-ca.crt".into()),
-        ("items", vec![authority].into()),
-    ]);
-    let field = Value::from([
-        ("apiVersion", "v1".into()),
-        ("fieldPath", "metadata.namespace".into()),
-    ]);
+    let authorities = Value::from([("name", "kube-root-ca.crt".into()), ("items", vec![authority].into())]);
+    let field = Value::from([("apiVersion", "v1".into()), ("fieldPath", "metadata.namespace".into())]);
     let namespace = Value::from([("path", "namespace".into()), ("fieldRef", field)]);
     vec![
         Value::from([("serviceAccountToken", token)]),
@@ -309,7 +303,9 @@ fn limit_environment(container: &Value, kind: &str, account: &Account) -> Result
         }
     }
     for source in container.array_at(&["envFrom"]) {
-        let Some(reference) = source.get("secretRef") else { continue };
+        let Some(reference) = source.get("secretRef") else {
+            continue;
+        };
         let name = reference.str_at(&["name"]);
         if !allowed(name) {
             return Err(format!(
@@ -340,7 +336,10 @@ mod tests {
     }
 
     fn pod(spec: &str) -> Write {
-        Write::create("pods", &format!(r#"{{"metadata":{{"name":"p","namespace":"n"}},"spec":{spec}}}"#))
+        Write::create(
+            "pods",
+            &format!(r#"{{"metadata":{{"name":"p","namespace":"n"}},"spec":{spec}}}"#),
+        )
     }
 
     #[tokio::test]
@@ -373,7 +372,15 @@ mod tests {
             assert!(pod.at(&["spec", "volumes"]).is_none(), "{spec}");
         }
         let spec = r#"{"containers":[{"name":"c"}],"serviceAccountName":"quiet","automountServiceAccountToken":true}"#;
-        assert!(pod(spec).admit(&plugin()).await.unwrap().0.at(&["spec", "volumes"]).is_some());
+        assert!(
+            pod(spec)
+                .admit(&plugin())
+                .await
+                .unwrap()
+                .0
+                .at(&["spec", "volumes"])
+                .is_some()
+        );
     }
 
     #[tokio::test]
@@ -391,10 +398,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_account_that_does_not_exist_refuses_the_pod() {
         assert_eq!(
-            pod(r#"{"containers":[],"serviceAccountName":"x"}"#).refusal(&plugin()).await,
+            pod(r#"{"containers":[],"serviceAccountName":"x"}"#)
+                .refusal(&plugin())
+                .await,
             "pods \"p\" is forbidden: error looking up service account n/x: serviceaccount \"x\" not found"
         );
-        let elsewhere = Write::create("pods", r#"{"metadata":{"name":"p","namespace":"m"},"spec":{"containers":[]}}"#);
+        let elsewhere = Write::create(
+            "pods",
+            r#"{"metadata":{"name":"p","namespace":"m"},"spec":{"containers":[]}}"#,
+        );
         assert_eq!(
             elsewhere.refusal(&plugin()).await,
             "pods \"p\" is forbidden: error looking up service account m/default: serviceaccount \"default\" not found"
@@ -412,8 +424,14 @@ mod tests {
         let (before, write) = mirror(r#"{"containers":[{"name":"c"}]}"#);
         assert_eq!(write.admit(&plugin()).await.unwrap().0, before);
         for (spec, why) in [
-            (r#"{"serviceAccountName":"default"}"#, "a mirror pod may not reference service accounts"),
-            (r#"{"volumes":[{"secret":{"secretName":"s"}}]}"#, "a mirror pod may not reference secrets"),
+            (
+                r#"{"serviceAccountName":"default"}"#,
+                "a mirror pod may not reference service accounts",
+            ),
+            (
+                r#"{"volumes":[{"secret":{"secretName":"s"}}]}"#,
+                "a mirror pod may not reference secrets",
+            ),
             (
                 r#"{"volumes":[{"projected":{"sources":[{"serviceAccountToken":{}}]}}]}"#,
                 "a mirror pod may not use ServiceAccountToken volume projections",

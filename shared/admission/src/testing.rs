@@ -98,6 +98,10 @@ impl Write {
 
     /// The message of the refusal, empty if there is none.
     pub async fn refusal(self, plugin: &dyn Plugin) -> String {
-        self.admit(plugin).await.err().map(|s| s.message.clone()).unwrap_or_default()
+        self.admit(plugin)
+            .await
+            .err()
+            .map(|s| s.message.clone())
+            .unwrap_or_default()
     }
 }
