@@ -1,3 +1,5 @@
-//! aggregator
+//! The first tier, the front door: APIServices, who is behind them, and what the cluster is told of this server.
 
+pub mod assemble;
+pub mod options;
 pub mod schema;

@@ -55,6 +55,8 @@ pub struct MirrorConfig {
     pub fields: Vec<FieldPath>,
     /// Numbers of those to index.
     pub indexes: Vec<usize>,
+    /// Takes away what no reader of this mirror needs, before an object is kept.
+    pub reduce: Option<fn(&mut Value)>,
 }
 
 impl MirrorConfig {
@@ -68,7 +70,14 @@ impl MirrorConfig {
             namespaced,
             fields: Vec::new(),
             indexes: Vec::new(),
+            reduce: None,
         }
+    }
+
+    /// The same, keeping of each object only what `reduce` leaves; its metadata must keep name, namespace and revision.
+    pub fn reduced_by(mut self, reduce: fn(&mut Value)) -> MirrorConfig {
+        self.reduce = Some(reduce);
+        self
     }
 
     fn api_version(&self) -> String {
@@ -507,6 +516,9 @@ fn event(config: &MirrorConfig, line: &[u8]) -> Result<Event, String> {
 fn ingest(config: &MirrorConfig, mut object: Value) -> Result<(Object, Revision), String> {
     let revision = revision_of(&object)?;
     let key = config.key(meta::namespace(&object), meta::name(&object));
+    if let Some(reduce) = config.reduce {
+        reduce(&mut object);
+    }
     if let Some(members) = object.as_object_mut()
         && members.get("kind").is_none()
     {

@@ -13,6 +13,7 @@ pub mod continuation;
 pub mod discovery;
 pub mod endpoint;
 pub mod kinds;
+pub mod loopback;
 pub mod model;
 pub mod negotiate;
 pub mod object_meta;

@@ -70,6 +70,7 @@ const TIER_RULES: &[(&str, &str, &str)] = &[
     ),
     ("create patch update", "", "events"),
     ("*", "discovery.k8s.io", "endpointslices"),
+    ("get list watch", "networking.k8s.io", "servicecidrs"),
     ("*", "coordination.k8s.io", "leases"),
     ("*", "apiregistration.k8s.io", "*"),
     ("get list watch", "apiextensions.k8s.io", "*"),

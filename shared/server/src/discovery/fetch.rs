@@ -9,6 +9,10 @@ use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_
 use http::{HeaderMap, Method, StatusCode};
 use triptych_client::body::Outgoing;
 use triptych_client::pool::{Class, Head, Pool};
+use triptych_object::UserInfo;
+use triptych_object::user::MASTERS;
+
+use crate::headers::RemoteUser;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -65,19 +69,26 @@ pub struct PoolFetch {
     pub pool: Arc<Pool>,
     /// A larger document is refused rather than held.
     pub largest: usize,
+    /// Whom the server shall take the asker for; none where the connection's certificate says it.
+    user: Option<RemoteUser>,
 }
 
 impl PoolFetch {
     /// From another tier, whose OpenAPI v2 document grows with its CRDs.
     pub fn tier(pool: Arc<Pool>) -> Arc<PoolFetch> {
         let largest = 256 * 1024 * 1024;
-        Arc::new(PoolFetch { pool, largest })
+        Arc::new(PoolFetch {
+            pool,
+            largest,
+            user: None,
+        })
     }
 
-    /// From a server behind an APIService, which is anybody's.
+    /// From a server behind an APIService, which is anybody's, as the aggregator.
     pub fn backend(pool: Arc<Pool>) -> Arc<PoolFetch> {
         let largest = 8 * 1024 * 1024;
-        Arc::new(PoolFetch { pool, largest })
+        let user = RemoteUser::new(&UserInfo::new("system:kube-aggregator", [MASTERS]));
+        Arc::new(PoolFetch { pool, largest, user })
     }
 }
 
@@ -97,6 +108,9 @@ impl PoolFetch {
     async fn once(&self, ask: Ask) -> Result<Fetched, String> {
         let mut headers = HeaderMap::with_capacity(3);
         headers.insert(ACCEPT, HeaderValue::from_static(ask.accept));
+        if let Some(user) = &self.user {
+            user.write(&mut headers);
+        }
         if let Some(etag) = ask.etag.and_then(|e| HeaderValue::from_str(&e).ok()) {
             headers.insert(IF_NONE_MATCH, etag);
         }
