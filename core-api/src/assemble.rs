@@ -5,8 +5,6 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
-use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Namespaces};
-use triptych_admission::{Chain, Plugin};
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
 use triptych_auth::authorization::Authorization;
 use triptych_auth::forbidden::forbidden;
@@ -32,7 +30,7 @@ use crate::context::Context;
 use crate::loopback::Loopback;
 use crate::options::Settings;
 use crate::unenforced::Unenforced;
-use crate::{boot, features, kinds, rbac};
+use crate::{admission, boot, features, kinds, rbac};
 
 /// How Go calls the scheme that these kinds are in.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
@@ -99,14 +97,12 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         objects,
     };
 
-    let plugins: Vec<Box<dyn Plugin>> = vec![
-        Box::new(NamespaceLifecycle(LocalNamespaces(collections.clone()))),
-        Box::new(Unenforced {
-            allowed: settings.served.allow_unenforced.clone(),
-        }),
-    ];
+    let unenforced = Unenforced {
+        allowed: settings.served.allow_unenforced.clone(),
+    };
+    let admission = admission::chain(&collections, &settings.admission, unenforced);
     let services = Arc::new(Services {
-        admission: Arc::new(Chain::new(plugins)),
+        admission: Arc::new(admission),
         permit: Arc::new(Permission(authorizer.clone())),
         meta: scheme.clone(),
         now: Timestamp::now,
@@ -212,28 +208,4 @@ async fn read(collection: &Collection, namespace: &str, name: &str) -> StatusRes
         .filter(|o| o.broken().is_none())
         .map(|o| triptych_object::json::from_slice(o.bytes()).map_err(Status::internal))
         .transpose()
-}
-
-/// The namespaces of this tier.
-struct LocalNamespaces(Arc<Collections>);
-
-impl Namespaces for LocalNamespaces {
-    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StatusResult<Namespace>> {
-        Box::pin(async move {
-            let Some(collection) = self.0.get("", "namespaces") else {
-                return Ok(Namespace::Active);
-            };
-            let key = collection.key("", name)?;
-            let known = collection.cache.get(&key).ok().flatten();
-            let known = match known {
-                Some(object) => Some(object),
-                None => collection.get_consistent(&key).await?,
-            };
-            Ok(match known {
-                None => Namespace::Absent,
-                Some(object) if object.metadata_field("deletionTimestamp").is_some() => Namespace::Terminating,
-                Some(_) => Namespace::Active,
-            })
-        })
-    }
 }

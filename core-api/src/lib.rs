@@ -1,6 +1,7 @@
 //! The second tier: every built-in group but those of the aggregator and of extensions-api.
 
 pub mod access;
+pub mod admission;
 pub mod apps;
 pub mod assemble;
 pub mod authentication;

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use clap::{Args, Parser};
+use triptych_admission::selection::{AdmissionOptions, AdmissionSettings};
 use triptych_auth::options::{
     AuthenticationOptions, AuthenticationSettings, AuthorizationOptions, AuthorizationSettings,
 };
@@ -32,6 +33,8 @@ pub struct Options {
     authentication: AuthenticationOptions,
     #[command(flatten)]
     authorization: AuthorizationOptions,
+    #[command(flatten)]
+    admission: AdmissionOptions,
     #[command(flatten)]
     identity: OwnIdentityOptions,
     #[command(flatten)]
@@ -77,6 +80,8 @@ pub struct Settings {
     pub authentication: AuthenticationSettings,
     /// What they may.
     pub authorization: AuthorizationSettings,
+    /// Which admission plugins run.
+    pub admission: AdmissionSettings,
     /// The next tier and how to reach it; none at the end of the chain.
     pub next: Option<(Vec<Address>, TlsFiles)>,
     /// Which resources are served.
@@ -99,6 +104,7 @@ impl Options {
             storage,
             authentication,
             authorization,
+            admission,
             identity,
             forwarding,
             served,
@@ -117,6 +123,7 @@ impl Options {
         let storage = storage.settings("core-api", &mut problems);
         let authentication = authentication.settings(&mut problems);
         let authorization = authorization.settings(&mut problems);
+        let admission = admission.settings(&mut problems);
         let next = if extensions_api_servers.is_empty() {
             Some(None)
         } else {
@@ -130,6 +137,7 @@ impl Options {
                 storage: storage?,
                 authentication: authentication?,
                 authorization: authorization?,
+                admission,
                 next: next?,
                 served: served?,
                 cluster_ips: service_cluster_ip_range,

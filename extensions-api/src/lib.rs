@@ -1,3 +1,11 @@
-//! extensions-api
+//! The last tier: CustomResourceDefinitions, and the resources that they define.
 
+pub mod assemble;
+pub mod controller;
+pub mod custom;
+pub mod definition;
+pub mod namespaces;
+pub mod options;
+pub mod publish;
 pub mod schema;
+pub mod unenforced;

@@ -503,7 +503,9 @@ impl Quantity {
 
     /// The canonical form of what needs no big numbers; none if it might.
     fn canonical_small(&self) -> Option<String> {
-        let Amount::Small { value, scale } = self.amount else { return None };
+        let Amount::Small { value, scale } = self.amount else {
+            return None;
+        };
         let (minus, mut amount) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
         if amount == 0 {
             return Some("0".to_owned());

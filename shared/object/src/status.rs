@@ -347,7 +347,11 @@ impl Status {
 
     /// `code` as the document shows it: a success about an object says none.
     pub fn shown_code(&self) -> u16 {
-        if self.is_failure() || self.details.is_none() { self.code } else { 0 }
+        if self.is_failure() || self.details.is_none() {
+            self.code
+        } else {
+            0
+        }
     }
 
     /// The document, members in Go's order.

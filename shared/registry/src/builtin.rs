@@ -222,14 +222,14 @@ impl BuiltIn {
 }
 
 /// `kind` and `apiVersion` at the front.
-fn put_kind(document: &mut Value, gvk: &Gvk) {
+pub fn put_kind(document: &mut Value, gvk: &Gvk) {
     let Some(map) = document.as_object_mut() else { return };
     map.insert("kind", gvk.kind.as_str().into());
     map.insert("apiVersion", gvk.group_version().to_string().into());
 }
 
 /// What a document says it is; Go's text if it says it in the wrong types.
-fn type_meta(document: &Value) -> Result<Gvk, String> {
+pub fn type_meta(document: &Value) -> Result<Gvk, String> {
     const STRUCT: &str =
         r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     let wrap = |e: String| format!("couldn't get version/kind; json parse error: {e}");
@@ -258,7 +258,7 @@ fn type_meta(document: &Value) -> Result<Gvk, String> {
 }
 
 /// What a document leaves unsaid is the endpoint's.
-fn completed(have: Gvk, want: &Gvk) -> Gvk {
+pub fn completed(have: Gvk, want: &Gvk) -> Gvk {
     let kind = if have.kind.is_empty() {
         want.kind.clone()
     } else {
@@ -369,6 +369,10 @@ impl Model for BuiltIn {
             return bytes.into();
         }
         json::to_vec(document).into()
+    }
+
+    fn stores_another_form(&self) -> bool {
+        self.store_protobuf
     }
 
     fn encode(&self, document: &Value, format: Format) -> Option<Vec<u8>> {

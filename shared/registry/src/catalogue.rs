@@ -330,6 +330,7 @@ fn scale(resource: &Resource, model: Arc<dyn Model>, all: &[Arc<Resource>]) -> S
         versions: versions
             .map(|r| (r.api_version(), path(&["spec", "replicas"])))
             .collect(),
+        declared: None,
     }
 }
 

@@ -184,6 +184,7 @@ impl Endpoint {
     /// What the router refuses before any handler runs: methods, media types.
     fn check_route(&self, request: &Request) -> StatusResult<()> {
         let info = &request.info;
+        let custom = !self.model.bare_items();
         let verbs = match info.subresource.as_str() {
             "" => self.resource.verbs,
             name => match self.resource.subresource(name) {
@@ -193,10 +194,10 @@ impl Endpoint {
                     }
                     sub.verbs
                 }
+                _ if custom => return Err(Status::not_found(&self.group_resource(), &info.name)),
                 _ => return Err(Status::no_such_resource()),
             },
         };
-        let custom = !self.model.bare_items();
         if !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty()
         {
             return Err(if custom {

@@ -111,6 +111,11 @@ pub trait Model: Send + Sync + 'static {
         Bytes::from(triptych_object::json::to_vec(document))
     }
 
+    /// True if the bytes put into the store are others than the cache shows, so that comparing them says nothing.
+    fn stores_another_form(&self) -> bool {
+        false
+    }
+
     /// A document of this version in another format than JSON; `None` if the format cannot carry it.
     fn encode(&self, document: &Value, format: Format) -> Option<Vec<u8>>;
 

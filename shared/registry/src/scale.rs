@@ -37,6 +37,9 @@ pub struct Scale {
     pub selector: Option<Selector>,
     /// For each served version of the resource, the path that `spec_replicas` is there.
     pub versions: Vec<(String, Vec<String>)>,
+    /// The path of the wanted replicas as a CRD declares it; such a field may be absent, which is no scale at all, and
+    /// its bounds are checked with the object.
+    pub declared: Option<String>,
 }
 
 /// How a resource keeps its selector.
@@ -49,25 +52,21 @@ pub enum Selector {
     Text(Vec<String>),
 }
 
+/// What a Scale's replicas are while a custom resource has none: the smallest 32-bit number.
+const NOT_SET: i64 = i32::MIN as i64;
+
 fn names(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
 impl Scale {
-    /// The Scale of an object.
-    fn of(&self, object: &Value, api_version: &str) -> StatusResult<Value> {
+    /// The Scale of an object, as it is answered.
+    fn of(&self, object: &Value) -> Value {
         let mut metadata = triptych_object::Object::new();
         for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             if let Some(value) = object.at(&["metadata", member]) {
                 metadata.insert(member, value.clone());
             }
-        }
-        let parent = object.array_at(&["metadata", "managedFields"]);
-        if let Some(list) = self
-            .fields(api_version, |fields| fields.to_scale(parent))
-            .map_err(Status::internal)?
-        {
-            metadata.insert("managedFields", list);
         }
         let replicas = |path: &[String]| object.at(&names(path)).and_then(Value::as_i64).unwrap_or(0);
         let mut spec = Value::object();
@@ -79,13 +78,27 @@ impl Scale {
         if !selector.is_empty() {
             status.set_at(&["selector"], selector.into());
         }
-        Ok(Value::from([
+        Value::from([
             ("kind", "Scale".into()),
             ("apiVersion", "autoscaling/v1".into()),
             ("metadata", Value::Object(metadata)),
             ("spec", spec),
             ("status", status),
-        ]))
+        ])
+    }
+
+    /// The same with its managers, as a write starts from it.
+    fn managed(&self, object: &Value, api_version: &str) -> StatusResult<Value> {
+        let mut scale = self.of(object);
+        let parent = object.array_at(&["metadata", "managedFields"]);
+        let list = self.fields(api_version, |fields| fields.to_scale(parent));
+        if let Some(list) = list.map_err(Status::internal)? {
+            scale.set_at(&["metadata", "managedFields"], list);
+        }
+        if self.declared.is_some() && object.at(&names(&self.spec_replicas)).is_none() {
+            scale.set_at(&["spec", "replicas"], Value::Int(NOT_SET));
+        }
+        Ok(scale)
     }
 
     fn selector_text(&self, object: &Value) -> String {
@@ -158,12 +171,15 @@ pub async fn handle(
             .await?
             .ok_or_else(|| Status::not_found(&gr, name))?;
         let document = endpoint.model.document(&object).map_err(Status::internal)?;
-        return respond::action_tree(
-            &*scale.model,
-            &output,
-            StatusCode::OK,
-            &scale.of(&document, &api_version)?,
-        );
+        if let Some(path) = &scale.declared
+            && document.at(&names(&scale.spec_replicas)).is_none()
+        {
+            let path = triptych_object::field::quote(path);
+            return Err(Status::internal(format!(
+                "the spec replicas field {path} does not exist"
+            )));
+        }
+        return respond::action_tree(&*scale.model, &output, StatusCode::OK, &scale.of(&document));
     }
     let query = Query::parse(&request.query);
     let (options, source) = match request.info.verb.as_str() {
@@ -208,12 +224,7 @@ pub async fn handle(
         Saved::Stored(object) => endpoint.model.document(&object).map_err(Status::internal)?,
         Saved::Dry(document) => document,
     };
-    respond::action_tree(
-        &*scale.model,
-        &output,
-        StatusCode::OK,
-        &scale.of(&document, &api_version)?,
-    )
+    respond::action_tree(&*scale.model, &output, StatusCode::OK, &scale.of(&document))
 }
 
 enum Source {
@@ -235,7 +246,7 @@ fn scaled(
         return Err(Status::not_found(&endpoint.group_resource(), &request.info.name));
     };
     let mut warnings = Warnings::new();
-    let before = scale.of(&object, api_version)?;
+    let before = scale.managed(&object, api_version)?;
     let now = (endpoint.services.now)();
     let fields = Fields {
         model: &*scale.model,
@@ -254,7 +265,13 @@ fn scaled(
     object_meta::ensure_namespace(&mut wanted, &request.info.namespace)?;
     object_meta::check_name(&wanted, &request.info.name, &request.info.namespace)?;
     let replicas = wanted.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 {
+    if let Some(path) = scale.declared.as_ref().filter(|_| replicas == NOT_SET) {
+        let path = triptych_object::field::quote(path);
+        return Err(Status::bad_request(format!(
+            "the spec replicas field {path} cannot be empty"
+        )));
+    }
+    if replicas < 0 && scale.declared.is_none() {
         let detail = "must be greater than or equal to 0";
         let errors: ErrorList = std::iter::once(Error::invalid("spec.replicas", replicas, detail)).collect();
         let kind = triptych_object::GroupKind::new("autoscaling", "Scale");

@@ -224,7 +224,7 @@ const STRING_FORMATS: [&str; 24] = [
 ];
 
 /// A format that is checked; the server knows no other and says nothing about them.
-fn known_format(format: &str, type_name: &str) -> bool {
+pub fn is_known_format(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => {
             let normal = format.replace('-', "");
@@ -243,7 +243,7 @@ fn validation(node: &Value, type_name: &str) -> Option<Validation> {
     let nested = |member: &str| -> Vec<NestedValidation> { node.array_at(&[member]).iter().map(nested).collect() };
     let validation = Validation {
         pattern: name(node, "pattern").map(Pattern::new),
-        format: name(node, "format").filter(|f| known_format(f, type_name)),
+        format: name(node, "format").filter(|f| is_known_format(f, type_name)),
         minimum: number("minimum"),
         exclusive_minimum: flag(node, "exclusiveMinimum"),
         maximum: number("maximum"),

@@ -124,7 +124,7 @@ async fn delete_named(
             Step::Mark(marked) if options.dry_run => return Ok(Outcome::Unstored(marked)),
             Step::Mark(marked) => {
                 let bytes = save::encode(endpoint, marked);
-                if object.is_same_as(&bytes) {
+                if save::is_stored(endpoint, collection, &object, &bytes) {
                     return Ok(Outcome::Marked(object));
                 }
                 (Expect::Revision(object.revision()), Some(bytes))
@@ -214,7 +214,8 @@ fn plan(endpoint: &Endpoint, options: &Delete, old: &Value, now: Timestamp) -> S
 fn plan_held(endpoint: &Endpoint, options: &Delete, old: &Value, mut marked: Value) -> Step {
     let first = meta::deletion_timestamp(old).is_none();
     if first {
-        meta::set_finalizers(&mut marked, collection_finalizers(endpoint, options, old));
+        let finalizers = collection_finalizers(endpoint, options, &marked);
+        meta::set_finalizers(&mut marked, finalizers);
     }
     let held = endpoint.strategy.holds_deletion(&marked) || meta::finalizers(&marked).next().is_some();
     match (held, first) {

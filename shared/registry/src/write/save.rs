@@ -396,6 +396,22 @@ pub fn encode(endpoint: &Endpoint, mut document: Value) -> Bytes {
     endpoint.model.encode_stored(&stored)
 }
 
+/// True if bytes about to be written say what is stored.
+pub fn is_stored(endpoint: &Endpoint, collection: &Collection, current: &Object, bytes: &Bytes) -> bool {
+    if current.is_same_as(bytes) {
+        return true;
+    }
+    if !endpoint.model.stores_another_form() {
+        return false;
+    }
+    let entry = Entry {
+        key: current.key().clone(),
+        revision: current.revision(),
+        value: bytes.clone(),
+    };
+    collection.cache.ingest(&entry).bytes() == current.bytes()
+}
+
 /// Why a swap did not happen.
 pub enum SwapError {
     /// Somebody else wrote first; what is there now.

@@ -231,7 +231,7 @@ impl Change<'_> {
             return Ok(Attempt::Saved(Saved::Dry(new), false));
         }
         let bytes = save::encode(self.endpoint, new);
-        if current.is_same_as(&bytes) {
+        if save::is_stored(self.endpoint, self.endpoint.collection()?, current, &bytes) {
             return Ok(Attempt::Unchanged);
         }
         match save::swap(

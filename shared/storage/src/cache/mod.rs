@@ -153,6 +153,12 @@ impl Cache {
         feed::ingest(entry, &*self.decoder, self.board.metrics())
     }
 
+    /// Ends the feed and all watches, for a resource that is no longer served in this form; reads see the last state.
+    pub fn close(&self) {
+        self.feed.abort();
+        self.board.close();
+    }
+
     /// Counts a LIST answered from here: by which index (empty: none), objects looked at and returned.
     pub fn count_list(&self, index: &str, fetched: usize, returned: usize) {
         if let Some(metrics) = self.board.metrics() {
@@ -173,8 +179,7 @@ impl Source for Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.feed.abort();
-        self.board.close();
+        self.close();
     }
 }
 

@@ -1,0 +1,123 @@
+//! The admission plugins of this tier, and what they read.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use triptych_admission::default_toleration_seconds::DefaultTolerationSeconds;
+use triptych_admission::lookup::{Facts, Lookup};
+use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Namespaces};
+use triptych_admission::priority::Priority;
+use triptych_admission::selection::AdmissionSettings;
+use triptych_admission::service_account::ServiceAccount;
+use triptych_admission::taint_nodes_by_condition::TaintNodesByCondition;
+use triptych_admission::{Chain, Plugin};
+use triptych_object::{Status, StatusResult, Value, json};
+use triptych_registry::catalogue::Collections;
+use triptych_registry::collection::Collection;
+use triptych_storage::cache::View;
+
+use crate::unenforced::Unenforced;
+
+/// All plugins that are to run, and `unenforced` after them.
+pub fn chain(collections: &Arc<Collections>, settings: &AdmissionSettings, unenforced: Unenforced) -> Chain {
+    let plugins: Vec<Box<dyn Plugin>> = vec![
+        Box::new(NamespaceLifecycle(LocalNamespaces(collections.clone()))),
+        Box::new(ServiceAccount {
+            accounts: kept(collections, "", "serviceaccounts"),
+        }),
+        Box::new(TaintNodesByCondition),
+        Box::new(Priority {
+            classes: kept(collections, "scheduling.k8s.io", "priorityclasses"),
+        }),
+        Box::new(DefaultTolerationSeconds {
+            not_ready: settings.not_ready_seconds,
+            unreachable: settings.unreachable_seconds,
+        }),
+    ];
+    let mut plugins = settings.select(plugins);
+    plugins.push(Box::new(unenforced));
+    Chain::new(plugins)
+}
+
+/// Facts of all objects of a resource; of none, if it is not served.
+fn kept<T: Facts>(collections: &Collections, group: &str, resource: &str) -> Arc<dyn Lookup<T>> {
+    match collections.get(group, resource) {
+        Some(collection) => Arc::new(Kept {
+            view: View::new(collection.cache.clone(), |object| {
+                Some(T::of(&json::from_slice(object.bytes()).ok()?))
+            }),
+            collection: collection.clone(),
+        }),
+        None => Arc::new(Nothing),
+    }
+}
+
+/// Facts of this tier's own objects, taken once per change.
+struct Kept<T> {
+    collection: Arc<Collection>,
+    view: View<T>,
+}
+
+impl<T: Facts> Lookup<T> for Kept<T> {
+    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>> {
+        Box::pin(async move {
+            // a name that cannot be a key belongs to nothing
+            let Ok(key) = self.collection.key(namespace, name) else {
+                return Ok(None);
+            };
+            if let Some(known) = self.view.load().and_then(|view| view.get(&key).cloned()) {
+                return Ok(Some(known));
+            }
+            let object = self.collection.get_consistent(&key).await?;
+            let Some(object) = object.filter(|o| o.broken().is_none()) else {
+                return Ok(None);
+            };
+            let object: Value = json::from_slice(object.bytes()).map_err(Status::internal)?;
+            Ok(Some(Arc::new(T::of(&object))))
+        })
+    }
+
+    fn all(&self) -> StatusResult<Vec<Arc<T>>> {
+        match self.view.load() {
+            Some(view) => Ok(view.iter().map(|(_, facts)| facts.clone()).collect()),
+            None => Err(Status::too_many_requests("storage is (re)initializing", 1)),
+        }
+    }
+}
+
+/// Of a resource that is not served.
+struct Nothing;
+
+impl<T: Send + Sync + 'static> Lookup<T> for Nothing {
+    fn get<'a>(&'a self, _namespace: &'a str, _name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn all(&self) -> StatusResult<Vec<Arc<T>>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The namespaces of this tier.
+struct LocalNamespaces(Arc<Collections>);
+
+impl Namespaces for LocalNamespaces {
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StatusResult<Namespace>> {
+        Box::pin(async move {
+            let Some(collection) = self.0.get("", "namespaces") else {
+                return Ok(Namespace::Active);
+            };
+            let key = collection.key("", name)?;
+            let known = collection.cache.get(&key).ok().flatten();
+            let known = match known {
+                Some(object) => Some(object),
+                None => collection.get_consistent(&key).await?,
+            };
+            Ok(match known {
+                None => Namespace::Absent,
+                Some(object) if object.metadata_field("deletionTimestamp").is_some() => Namespace::Terminating,
+                Some(_) => Namespace::Active,
+            })
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What stands before a version's endpoint: a cache that is only just filling, and the warning of a deprecated version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use triptych_object::Status;
+use triptych_registry::{Endpoint, Handler, Request, Response, respond};
+use triptych_storage::cache::CacheState;
+
+/// The first readers of a custom resource wait so long for its cache before they are told to come again.
+const FILL_WAIT: Duration = Duration::from_millis(500);
+
+/// One version in service.
+pub struct VersionHandler {
+    /// Who does the work.
+    pub endpoint: Arc<Endpoint>,
+    /// Said with every answer.
+    pub warning: Option<String>,
+}
+
+impl Handler for VersionHandler {
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            if let Ok(collection) = self.endpoint.collection()
+                && collection.cache.state() == CacheState::Filling
+            {
+                // either way the endpoint knows what to say
+                let _ = tokio::time::timeout(FILL_WAIT, collection.cache.filled()).await;
+            }
+            let mut response = self.endpoint.handle(request).await;
+            if let Some(warning) = &self.warning {
+                respond::add_warnings(&mut response, &vec![warning.clone()]);
+            }
+            response
+        })
+    }
+}
+
+/// A version that only a webhook could convert to: refused, for converting it in another way would be wrong.
+pub struct Unconverted {
+    /// For the text.
+    pub kind: String,
+}
+
+impl Handler for Unconverted {
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        let why = format!(
+            "conversion webhook for {} failed: this server does not call conversion webhooks yet",
+            self.kind
+        );
+        let response = respond::failure(&Status::internal(why), &request.headers, &request.query);
+        Box::pin(std::future::ready(response))
+    }
+}

@@ -1,0 +1,194 @@
+//! Defaults in a schema: each must be what its own schema allows, and no more.
+
+use std::sync::Arc;
+
+use triptych_object::Value;
+use triptych_object::field::{Error, ErrorList};
+use triptych_schema::custom::{Coercion, coerce};
+use triptych_schema::prune::prune;
+use triptych_schema::structural::Structural;
+use triptych_schema::types::Schema;
+use triptych_schema::validate;
+
+use super::schema_walk::{any, child, flag, given, map};
+use crate::custom::strategy::embedded_metadata;
+
+/// Whether a schema has defaults at all.
+pub fn has_defaults(schema: &Value) -> bool {
+    any(schema, &|s| given(s, "default").is_some())
+}
+
+/// Whether a schema has defaults with members that it does not know.
+pub fn has_unpruned(schema: &Value, base: &Arc<Schema>) -> bool {
+    any(schema, &|s| {
+        given(s, "default").is_some_and(|default| is_pruned(s, default, base).is_none())
+    })
+}
+
+/// A member by which a default is looked at as a part of an object.
+const PART: &str = "default";
+
+/// A schema of an object with a member of this schema.
+fn surrounding(schema: &Value, base: &Arc<Schema>) -> Structural {
+    let properties = Value::from([(PART, schema.clone())]);
+    let whole = Value::from([("type", "object".into()), ("properties", properties)]);
+    Structural::import(base.clone(), &whole)
+}
+
+/// The default within such an object, if nothing had to be pruned.
+fn is_pruned(schema: &Value, default: &Value, base: &Arc<Schema>) -> Option<(Structural, Value)> {
+    let around = surrounding(schema, base);
+    let object = Value::from([(PART, default.clone())]);
+    let mut pruned = object.clone();
+    prune(&around.schema, around.root, &mut pruned);
+    (pruned == object).then_some((around, object))
+}
+
+struct Walk<'a> {
+    base: &'a Arc<Schema>,
+    must_be_pruned: bool,
+    errors: ErrorList,
+}
+
+/// Where a node stands: the embedded (or whole) object around it, and the way to it from there.
+#[derive(Clone)]
+struct Around<'s> {
+    object: &'s Value,
+    way: Vec<Step<'s>>,
+    in_meta: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'s> {
+    Member(&'s str),
+    Item,
+}
+
+/// Checks all defaults of a structural schema.
+pub fn check(schema: &Value, path: &str, base: &Arc<Schema>, must_be_pruned: bool) -> ErrorList {
+    let mut walk = Walk {
+        base,
+        must_be_pruned,
+        errors: ErrorList::new(),
+    };
+    let around = Around {
+        object: schema,
+        way: Vec::new(),
+        in_meta: false,
+    };
+    walk.node(schema, path, &around, true);
+    walk.errors
+}
+
+impl Walk<'_> {
+    fn node<'s>(&mut self, s: &'s Value, path: &str, around: &Around<'s>, root: bool) {
+        let embedded = root || flag(s, "x-kubernetes-embedded-resource");
+        let here = if embedded {
+            Around {
+                object: s,
+                way: Vec::new(),
+                in_meta: false,
+            }
+        } else {
+            around.clone()
+        };
+        if let Some(default) = given(s, "default") {
+            let at = format!("{path}.default");
+            if here.in_meta {
+                self.in_meta(s, default, &at, &here);
+            } else {
+                self.elsewhere(s, default, &at);
+            }
+        }
+        let step = |step: Step<'s>, in_meta: bool| {
+            let mut next = here.clone();
+            next.way.push(step);
+            next.in_meta = in_meta;
+            next
+        };
+        // none may stand below additionalProperties
+        if let Some(items) = child(s, "items") {
+            self.node(items, &format!("{path}.items"), &step(Step::Item, here.in_meta), false);
+        }
+        for (name, property) in map(s, "properties") {
+            let meta = embedded && matches!(name, "metadata" | "apiVersion" | "kind");
+            let next = step(Step::Member(name), here.in_meta || meta);
+            self.node(property, &format!("{path}.properties[{name}]"), &next, false);
+        }
+    }
+
+    fn elsewhere(&mut self, s: &Value, default: &Value, at: &str) {
+        let pruned = is_pruned(s, default, self.base);
+        if self.must_be_pruned && pruned.is_none() {
+            let why = "must not have unknown fields";
+            self.errors.push(Error::invalid(at, default.clone(), why));
+        }
+        let (types, object) = pruned.unwrap_or_else(|| {
+            let object = Value::from([(PART, default.clone())]);
+            (surrounding(s, self.base), object)
+        });
+        let mut coerced = object.clone();
+        if let Err(why) = coerce(&types.schema, types.root, &mut coerced, Coercion::default()) {
+            self.errors.push(Error::invalid(at, default.clone(), why.0));
+            return;
+        }
+        let part = types
+            .schema
+            .get(types.root)
+            .as_struct()
+            .and_then(|s| s.field(PART))
+            .map(|f| f.ty);
+        let Some(ty) = part else { return };
+        let embedded = validate::embedded(&types.schema, ty, default, at, &embedded_metadata);
+        if !embedded.is_empty() {
+            self.errors.append(embedded);
+            return;
+        }
+        self.errors
+            .append(validate::value(&types.schema, ty, default, None, Some(at)));
+    }
+
+    /// A default of `apiVersion`, `kind` or `metadata` of an object: the object it results in must have valid ones.
+    fn in_meta(&mut self, s: &Value, default: &Value, at: &str, around: &Around<'_>) {
+        let mut object = default.clone();
+        for step in around.way.iter().rev() {
+            object = match step {
+                Step::Member(name) => Value::from([(*name, object)]),
+                Step::Item => Value::Array(vec![object]),
+            };
+        }
+        for (name, value) in [("apiVersion", "validation/v1"), ("kind", "Validation")] {
+            if object.get(name).is_none() {
+                object.set_at(&[name], value.into());
+            }
+        }
+        let types = Structural::import(self.base.clone(), around.object);
+        let mut coerced = object.clone();
+        let problem = match coerce(&types.schema, types.root, &mut coerced, Coercion::default()) {
+            Err(why) => Some(format!("metadata: {}", why.0)),
+            Ok(_) => {
+                let mut errors = ErrorList::new();
+                if let Some(metadata) = coerced.get("metadata") {
+                    embedded_metadata(metadata, "metadata", &mut errors);
+                }
+                (!errors.is_empty()).then(|| errors.aggregate())
+            }
+        };
+        if let Some(why) = problem {
+            let detail = format!("must result in valid metadata: {why}");
+            self.errors.push(Error::invalid(at, default.clone(), detail));
+            return;
+        }
+        let types = surrounding(s, self.base);
+        let part = types
+            .schema
+            .get(types.root)
+            .as_struct()
+            .and_then(|s| s.field(PART))
+            .map(|f| f.ty);
+        if let Some(ty) = part {
+            self.errors
+                .append(validate::value(&types.schema, ty, default, None, Some(at)));
+        }
+    }
+}

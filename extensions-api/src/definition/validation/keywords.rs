@@ -1,0 +1,418 @@
+//! What a CRD's schema may say, keyword by keyword (`ValidateCustomResourceDefinitionOpenAPISchema`).
+//!
+//! Contract: these are the checks that hold for structural and other schemas alike. Rules in `x-kubernetes-validations`
+//! are checked for their form; expressions are not compiled here.
+
+use triptych_object::Value;
+use triptych_object::field::{Error, ErrorList};
+
+use super::schema_walk::{any, child, flag, given, list, map, text};
+use super::{Options, field_path, go_form, structural};
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
+/// Whether a schema names a type that does not exist.
+pub fn has_unknown_types(schema: &Value) -> bool {
+    any(schema, &|s| {
+        !text(s, "type").is_empty() && !TYPES.contains(&text(s, "type"))
+    })
+}
+
+/// Whether a schema uses what only structural schemas may use.
+pub fn has_extensions(schema: &Value) -> bool {
+    any(schema, &|s| {
+        flag(s, "x-kubernetes-embedded-resource")
+            || given(s, "x-kubernetes-preserve-unknown-fields").is_some()
+            || flag(s, "x-kubernetes-int-or-string")
+            || !list(s, "x-kubernetes-list-map-keys").is_empty()
+            || given(s, "x-kubernetes-list-type").is_some()
+            || !list(s, "x-kubernetes-validations").is_empty()
+    })
+}
+
+/// Whether a schema has sets whose items are not atomic.
+pub fn has_granular_sets(schema: &Value) -> bool {
+    any(schema, &|s| {
+        let Some(items) = child(s, "items").filter(|_| text(s, "x-kubernetes-list-type") == "set") else {
+            return false;
+        };
+        match text(items, "type") {
+            "array" => given(items, "x-kubernetes-list-type").is_some_and(|t| t.as_str() != Some("atomic")),
+            "object" => text(items, "x-kubernetes-map-type") != "atomic",
+            _ => false,
+        }
+    })
+}
+
+/// Whether a schema has sets or associative lists whose items or keys may be missing.
+pub fn has_loose_lists(schema: &Value) -> bool {
+    any(schema, &|s| {
+        let mut errors = ErrorList::new();
+        keys_are_there(s, "", &mut errors);
+        !errors.is_empty()
+    })
+}
+
+#[derive(Clone)]
+struct Place {
+    path: String,
+    root: bool,
+    /// Why no default may be given; `None`: it may.
+    no_defaults: Option<String>,
+    /// Inside `apiVersion`, `kind` or `metadata` of an object.
+    in_meta: bool,
+}
+
+/// Checks a whole schema.
+pub fn check(schema: &Value, path: &str, options: &Options, errors: &mut ErrorList) {
+    let place = Place {
+        path: path.to_owned(),
+        root: true,
+        no_defaults: None,
+        in_meta: false,
+    };
+    node(schema, &place, options, errors);
+}
+
+fn at(place: &Place, member: &str) -> String {
+    format!("{}.{member}", place.path)
+}
+
+fn below(place: &Place, path: String) -> Place {
+    Place {
+        path,
+        root: false,
+        ..place.clone()
+    }
+}
+
+fn node(s: &Value, place: &Place, options: &Options, errors: &mut ErrorList) {
+    standard(s, place, options, errors);
+    if flag(s, "uniqueItems") {
+        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        errors.push(Error::forbidden(at(place, "uniqueItems"), why));
+    }
+    additional_properties(s, place, options, errors);
+    for (name, property) in map(s, "properties") {
+        let mut inside = below(place, format!("{}.properties[{name}]", place.path));
+        let is_meta = matches!(name, "metadata" | "kind" | "apiVersion");
+        if is_meta && (place.root || flag(s, "x-kubernetes-embedded-resource")) {
+            inside.in_meta = true;
+            if place.root {
+                inside.no_defaults = Some(format!("in top-level {name}"));
+            }
+        }
+        node(property, &inside, options, errors);
+    }
+    if let Some(not) = child(s, "not") {
+        node(not, &below(place, at(place, "not")), options, errors);
+    }
+    for name in ["allOf", "oneOf", "anyOf"] {
+        for (i, clause) in list(s, name).iter().enumerate() {
+            node(
+                clause,
+                &below(place, format!("{}.{name}[{i}]", place.path)),
+                options,
+                errors,
+            );
+        }
+    }
+    for (name, definition) in map(s, "definitions") {
+        node(
+            definition,
+            &below(place, format!("{}.definitions[{name}]", place.path)),
+            options,
+            errors,
+        );
+    }
+    if let Some(items) = child(s, "items") {
+        node(items, &below(place, at(place, "items")), options, errors);
+    }
+    for (i, item) in list(s, "items").iter().enumerate() {
+        node(
+            item,
+            &below(place, format!("{}.items[{i}]", place.path)),
+            options,
+            errors,
+        );
+    }
+    for (name, dependency) in map(s, "dependencies").filter(|(_, d)| d.as_object().is_some()) {
+        node(
+            dependency,
+            &below(place, format!("{}.dependencies[{name}]", place.path)),
+            options,
+            errors,
+        );
+    }
+    extensions(s, place, options, errors);
+    rules(s, place, errors);
+}
+
+fn additional_properties(s: &Value, place: &Place, options: &Options, errors: &mut ErrorList) {
+    let Some(additional) = given(s, "additionalProperties") else {
+        return;
+    };
+    if map(s, "properties").next().is_some() && *additional != Value::Bool(true) {
+        let why = "additionalProperties and properties are mutual exclusive";
+        errors.push(Error::forbidden(at(place, "additionalProperties"), why));
+    }
+    if let Some(values) = child(s, "additionalProperties") {
+        let mut inside = below(place, at(place, "additionalProperties"));
+        if place.in_meta {
+            inside.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
+        }
+        node(values, &inside, options, errors);
+    }
+}
+
+/// What OpenAPI v3 in CRDs leaves out.
+fn standard(s: &Value, place: &Place, options: &Options, errors: &mut ErrorList) {
+    let kind = text(s, "type");
+    if options.valid_types && !kind.is_empty() && !TYPES.contains(&kind) {
+        errors.push(Error::not_supported(at(place, "type"), kind, &TYPES));
+    }
+    if let Some(reason) = place.no_defaults.as_ref().filter(|_| given(s, "default").is_some()) {
+        errors.push(Error::forbidden(
+            at(place, "default"),
+            format!("must not be set {reason}"),
+        ));
+    }
+    let filled = |name: &str| match given(s, name) {
+        Some(Value::Object(map)) => !map.is_empty(),
+        other => other.is_some(),
+    };
+    for (wrong, name) in [
+        (!text(s, "id").is_empty(), "id"),
+        (given(s, "additionalItems").is_some(), "additionalItems"),
+        (filled("patternProperties"), "patternProperties"),
+        (filled("definitions"), "definitions"),
+        (given(s, "dependencies").is_some(), "dependencies"),
+        (given(s, "$ref").is_some(), "$ref"),
+    ] {
+        if wrong {
+            errors.push(Error::forbidden(at(place, name), format!("{name} is not supported")));
+        }
+    }
+    if kind == "null" {
+        let why = "type cannot be set to null, use nullable as an alternative";
+        errors.push(Error::forbidden(at(place, "type"), why));
+    }
+    if !list(s, "items").is_empty() {
+        let why = "items must be a schema object and not an array";
+        errors.push(Error::forbidden(at(place, "items"), why));
+    }
+    if place.in_meta && flag(s, "x-kubernetes-embedded-resource") {
+        let why = "must not be used inside of resource meta";
+        errors.push(Error::forbidden(at(place, "x-kubernetes-embedded-resource"), why));
+    }
+}
+
+fn extensions(s: &Value, place: &Place, options: &Options, errors: &mut ErrorList) {
+    let kind = text(s, "type");
+    let preserves = "x-kubernetes-preserve-unknown-fields";
+    if given(s, preserves).and_then(Value::as_bool) == Some(false) {
+        errors.push(Error::invalid(at(place, preserves), false, "must be true or undefined"));
+    }
+    let must_be = |wanted: &str, by: &str, errors: &mut ErrorList| {
+        let why = format!("must be {wanted} if {by} is specified");
+        errors.push(match kind {
+            "" => Error::required(at(place, "type"), why),
+            kind => Error::invalid(at(place, "type"), kind, why),
+        });
+    };
+    let map_type = given(s, "x-kubernetes-map-type").and_then(Value::as_str);
+    if let Some(map_type) = map_type {
+        if kind != "object" {
+            must_be("object", "x-kubernetes-map-type", errors);
+        }
+        if !matches!(map_type, "atomic" | "granular") {
+            let supported = ["atomic", "granular"];
+            errors.push(Error::not_supported(
+                at(place, "x-kubernetes-map-type"),
+                map_type,
+                &supported,
+            ));
+        }
+    }
+    let list_type = given(s, "x-kubernetes-list-type").and_then(Value::as_str);
+    if let Some(list_type) = list_type {
+        if kind != "array" {
+            must_be("array", "x-kubernetes-list-type", errors);
+        } else if options.atomic_sets && list_type == "set" {
+            set_items(s, place, errors);
+        }
+        if !matches!(list_type, "atomic" | "set" | "map") {
+            let supported = ["atomic", "set", "map"];
+            errors.push(Error::not_supported(
+                at(place, "x-kubernetes-list-type"),
+                list_type,
+                &supported,
+            ));
+        }
+    }
+    if !list(s, "x-kubernetes-list-map-keys").is_empty() && list_type != Some("map") {
+        let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+        errors.push(match list_type {
+            None => Error::required(at(place, "x-kubernetes-list-type"), why),
+            Some(other) => Error::invalid(at(place, "x-kubernetes-list-type"), other, why),
+        });
+    }
+    if list_type == Some("map") {
+        associative_list(s, place, errors);
+    }
+    if options.map_list_keys {
+        keys_are_there(s, &place.path, errors);
+    }
+}
+
+fn set_items(s: &Value, place: &Place, errors: &mut ErrorList) {
+    let Some(items) = child(s, "items") else { return };
+    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let list_type = given(items, "x-kubernetes-list-type").cloned();
+    let (wrong, member) = match text(items, "type") {
+        "array" => (
+            list_type.as_ref().is_some_and(|t| t.as_str() != Some("atomic")),
+            "items.x-kubernetes-list-type",
+        ),
+        "object" => (
+            text(items, "x-kubernetes-map-type") != "atomic",
+            "items.x-kubernetes-map-type",
+        ),
+        _ => return,
+    };
+    if wrong {
+        // kube-apiserver shows the list type in both cases
+        errors.push(Error::invalid(at(place, member), list_type.unwrap_or(Value::Null), why));
+    }
+}
+
+fn associative_list(s: &Value, place: &Place, errors: &mut ErrorList) {
+    let keys = list(s, "x-kubernetes-list-map-keys");
+    let at_keys = at(place, "x-kubernetes-list-map-keys");
+    if keys.is_empty() {
+        let why = "must not be empty if x-kubernetes-list-type is map";
+        errors.push(Error::required(at_keys.clone(), why));
+    }
+    let Some(given_items) = given(s, "items") else {
+        let why = "must have a schema if x-kubernetes-list-type is map";
+        errors.push(Error::required(at(place, "items"), why));
+        return;
+    };
+    let Some(items) = child(s, "items") else {
+        let why = "must only have a single schema if x-kubernetes-list-type is map";
+        errors.push(Error::invalid(
+            at(place, "items"),
+            go_form::schema_or_array(given_items),
+            why,
+        ));
+        return;
+    };
+    let kind = text(items, "type");
+    if kind != "object" {
+        let why = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(Error::invalid(at(place, "items.type"), kind, why));
+        return;
+    }
+    for (i, key) in keys.iter().enumerate() {
+        let name = key.as_str().unwrap_or("");
+        match items.at(&["properties", name]) {
+            Some(property) if matches!(text(property, "type"), "array" | "object") => {
+                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                errors.push(Error::invalid(
+                    at(place, &format!("items.properties[{name}].type")),
+                    kind,
+                    why,
+                ));
+            }
+            Some(_) => {}
+            None => {
+                let why = "entries must all be names of item properties";
+                errors.push(Error::invalid(at_keys.clone(), keys.to_vec(), why));
+            }
+        }
+        if keys[..i].contains(key) {
+            let why = "must not contain duplicate entries";
+            errors.push(Error::invalid(at_keys.clone(), keys.to_vec(), why));
+        }
+    }
+}
+
+/// Items of sets and associative lists are not null, keys are always there.
+fn keys_are_there(s: &Value, path: &str, errors: &mut ErrorList) {
+    let list_type = text(s, "x-kubernetes-list-type");
+    let Some(items) = child(s, "items").filter(|_| matches!(list_type, "set" | "map")) else {
+        return;
+    };
+    if flag(items, "nullable") {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(Error::forbidden(format!("{path}.items.nullable"), why));
+    }
+    if list_type != "map" {
+        return;
+    }
+    for key in list(s, "x-kubernetes-list-map-keys") {
+        let name = key.as_str().unwrap_or("");
+        let Some(property) = items.at(&["properties", name]) else {
+            continue;
+        };
+        let at = format!("{path}.items.properties[{name}]");
+        if !list(items, "required").contains(key) && given(property, "default").is_none() {
+            let why =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(Error::required(format!("{at}.default"), why));
+        }
+        if flag(property, "nullable") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(Error::forbidden(format!("{at}.nullable"), why));
+        }
+    }
+}
+
+fn rules(s: &Value, place: &Place, errors: &mut ErrorList) {
+    let breaks = |text: &str| text.contains(['\n', '\r']);
+    for (i, rule) in list(s, "x-kubernetes-validations").iter().enumerate() {
+        let at = |member: &str| format!("{}.x-kubernetes-validations[{i}].{member}", place.path);
+        let (message, expression, path) = (
+            rule.str_at(&["message"]),
+            rule.str_at(&["messageExpression"]),
+            rule.str_at(&["fieldPath"]),
+        );
+        let trimmed = rule.str_at(&["rule"]).trim();
+        if trimmed.is_empty() {
+            errors.push(Error::required(at("rule"), "rule is not specified"));
+        } else if !message.is_empty() && message.trim().is_empty() {
+            errors.push(Error::invalid(at("message"), message, "must be non-empty if specified"));
+        } else if breaks(message.trim()) {
+            errors.push(Error::invalid(at("message"), message, "must not contain line breaks"));
+        } else if breaks(trimmed) && message.trim().is_empty() {
+            let why = "message must be specified if rule contains line breaks";
+            errors.push(Error::required(at("message"), why));
+        }
+        if !expression.is_empty() && expression.trim().is_empty() {
+            let why = "messageExpression must be non-empty if specified";
+            errors.push(Error::required(at("messageExpression"), why));
+        }
+        let reason = rule.get("reason").and_then(Value::as_str);
+        if let Some(reason) = reason.filter(|r| !REASONS.contains(r)) {
+            errors.push(Error::not_supported(at("reason"), reason, &REASONS));
+        }
+        if path.is_empty() {
+            continue;
+        }
+        if path.trim().is_empty() {
+            errors.push(Error::invalid(at("fieldPath"), path, "must be non-empty if specified"));
+        }
+        if breaks(path) {
+            errors.push(Error::invalid(at("fieldPath"), path, "must not contain line breaks"));
+        }
+        if structural::convertible(s).is_ok() && field_path::follow(path, s, true).is_err() {
+            errors.push(Error::invalid(at("fieldPath"), path, "must be a valid path"));
+        }
+    }
+}
