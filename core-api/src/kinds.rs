@@ -46,9 +46,12 @@ pub fn all(access: &Access, context: &Context, loopback: &Arc<OnceLock<Loopback>
     crate::rbac::register(&mut kinds, &access.escalation_check());
     crate::discovery::register(&mut kinds);
     crate::events::register(&mut kinds);
+    crate::flowcontrol::register(&mut kinds);
     crate::networking::register(&mut kinds);
     crate::node::register(&mut kinds);
     crate::policy::register(&mut kinds);
+    crate::scheduling::register(&mut kinds);
+    crate::storage::register(&mut kinds);
     crate::core::pod::register_late(&mut kinds, context, loopback);
     kinds
 }

@@ -16,6 +16,7 @@ pub mod defaults;
 pub mod discovery;
 pub mod events;
 pub mod features;
+pub mod flowcontrol;
 pub mod kinds;
 pub mod loopback;
 pub mod networking;
@@ -24,7 +25,10 @@ pub mod options;
 pub mod policy;
 pub mod printing;
 pub mod rbac;
+pub mod scheduling;
 pub mod schema;
+pub mod storage;
 pub mod unenforced;
 pub mod unified_diff;
 pub mod validation;
+
