@@ -38,9 +38,11 @@ pub fn all(access: &Access, context: &Context, loopback: &Arc<OnceLock<Loopback>
     let mut kinds = Kinds::new();
     crate::authentication::register(&mut kinds, access);
     crate::authorization::register(&mut kinds, access);
+    crate::admissionregistration::register(&mut kinds);
     crate::apps::register(&mut kinds);
     crate::autoscaling::register(&mut kinds);
     crate::batch::register(&mut kinds);
+    crate::certificates::register(&mut kinds);
     crate::coordination::register(&mut kinds);
     crate::core::register(&mut kinds, context);
     crate::rbac::register(&mut kinds, &access.escalation_check());

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod admission;
+pub mod admissionregistration;
 pub mod apps;
 pub mod assemble;
 pub mod authentication;
@@ -9,6 +10,7 @@ pub mod authorization;
 pub mod autoscaling;
 pub mod batch;
 pub mod boot;
+pub mod certificates;
 pub mod context;
 pub mod coordination;
 pub mod core;
@@ -31,4 +33,3 @@ pub mod storage;
 pub mod unenforced;
 pub mod unified_diff;
 pub mod validation;
-

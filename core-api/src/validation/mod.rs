@@ -15,6 +15,7 @@ pub mod int_or_percent;
 pub mod label_selector;
 pub mod names;
 pub mod paths;
+pub mod pem;
 pub mod persistent_volume;
 pub mod pod_annotations;
 pub mod pod_options;
@@ -31,5 +32,6 @@ pub mod topology_spread;
 pub mod volume_claim;
 pub mod volume_sources;
 pub mod volumes;
+pub mod webhook_client;
 
 pub use cursor::{Cursor, check};
