@@ -85,6 +85,14 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     }
     let open_id = authentication.open_id(&settings.serving.listen.to_string());
     let trust = authentication.trust.clone();
+    let boot = boot::Settings {
+        cluster_ips: context.cluster_ips.clone(),
+        client_ca: Arc::new({
+            let trust = trust.clone();
+            move || Some(String::from_utf8_lossy(&trust.client_authorities()?.pem()).into_owned())
+        }),
+        today: Timestamp::now().strftime("%F").to_string(),
+    };
     let objects = Arc::new(Objects(collections.clone()));
     let issuer = authentication.issuer.clone();
     let authenticator = Arc::new(authentication.build(Bound::Local(objects.clone())));
@@ -133,8 +141,8 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         .build(build)
         .check(store_check(stores))
         .background(trust.keep_fresh(std::time::Duration::from_secs(10)))
-        .on_start("rbac/bootstrap-roles", rbac::bootstrap::start_hook(loopback.clone()))
-        .on_start("start-system-namespaces-controller", boot::namespaces(loopback));
+        .on_start("rbac/bootstrap-roles", rbac::bootstrap::start_hook(loopback.clone()));
+    tier = boot::attach(tier, &loopback, &context, boot);
     for collection in collections.iter() {
         let cache = collection.cache.clone();
         tier = tier.synced(async move { cache.filled().await });

@@ -118,6 +118,9 @@ impl Strategy for Jobs {
             return;
         }
         let (name, uid) = (meta::name(new).to_owned(), meta::uid(new).to_owned());
+        // labels that were defaulted are the template's very map in Go, which changes with it; equal ones count as such
+        let labels = new.at(&["metadata", "labels"]);
+        let shared = labels.is_some() && labels == new.at(&["spec", "template", "metadata", "labels"]);
         for (key, value) in [
             (LEGACY_JOB_NAME, &name),
             (JOB_NAME, &name),
@@ -140,6 +143,9 @@ impl Strategy for Jobs {
             if let Some(labels) = new.at_mut(path).and_then(Value::as_object_mut) {
                 labels.sort();
             }
+        }
+        if shared && let Some(labels) = new.at(&["spec", "template", "metadata", "labels"]).cloned() {
+            new.set_at(&["metadata", "labels"], labels);
         }
     }
 

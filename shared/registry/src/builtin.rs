@@ -175,12 +175,16 @@ pub struct BuiltIn {
     pub offer: Offer,
     /// New objects are stored as protobuf (`--storage-media-type`).
     pub store_protobuf: bool,
+    /// The document in which nothing is set: what Go always writes.
+    empty: Value,
 }
 
 impl BuiltIn {
     /// A kind that is stored in its own version.
     pub fn new(scheme: &Arc<Scheme>, gvk: Gvk, strategy: Arc<dyn Strategy>) -> Option<BuiltIn> {
         let ty = scheme.find(&gvk)?;
+        let mut empty = Value::object();
+        decode::normalise(&scheme.schema, ty, &mut empty).ok()?;
         Some(BuiltIn {
             scheme: scheme.clone(),
             gvk,
@@ -189,6 +193,7 @@ impl BuiltIn {
             conversion: None,
             offer: negotiate::BUILT_IN,
             store_protobuf: false,
+            empty,
         })
     }
 
@@ -321,6 +326,10 @@ impl Model for BuiltIn {
         }
     }
 
+    fn cleared(&self, path: &[&str]) -> Option<Value> {
+        self.empty.at(path).cloned()
+    }
+
     fn decode(&self, document: &mut Value) -> Result<Vec<String>, String> {
         let gvk = completed(type_meta(document)?, &self.gvk);
         if gvk != self.gvk {
@@ -337,6 +346,16 @@ impl Model for BuiltIn {
     fn default(&self, document: &mut Value) {
         default::apply(&self.scheme.schema, self.ty, document, &self.scheme.gate);
         self.strategy.default(document);
+    }
+
+    fn normalise(&self, document: &mut Value) {
+        if let Err(e) = decode::normalise(&self.scheme.schema, self.ty, document) {
+            tracing::error!(
+                kind = &*self.gvk.kind,
+                error = e.0,
+                "a strategy made what cannot be decoded"
+            );
+        }
     }
 
     fn stored(&self) -> Stored {

@@ -17,6 +17,7 @@ use triptych_object::{GroupVersion, RequestInfo, Status, StatusResult, UserInfo,
 use crate::{Body, Endpoint, Handler, Request};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const APPLY: HeaderValue = HeaderValue::from_static("application/apply-patch+yaml");
 /// A request of the tier's own may take this long.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,6 +28,7 @@ type Key = (String, String, String);
 pub struct Loopback {
     endpoints: Arc<HashMap<Key, Arc<Endpoint>>>,
     user: Arc<UserInfo>,
+    manager: &'static str,
 }
 
 /// A resource in one version.
@@ -72,6 +74,15 @@ impl Loopback {
         Loopback {
             endpoints: Arc::new(endpoints.iter().map(|e| (key(e), e.clone())).collect()),
             user: Arc::new(user),
+            manager: "kube-apiserver",
+        }
+    }
+
+    /// The same, whose writes are owned by another field manager.
+    pub fn managed_by(&self, manager: &'static str) -> Loopback {
+        Loopback {
+            manager,
+            ..self.clone()
         }
     }
 
@@ -105,6 +116,12 @@ impl Loopback {
             .await
     }
 
+    /// Applies an object's status (server-side apply through the subresource), taking its fields from others.
+    pub async fn apply_status(&self, target: Target<'_>, name: &str, object: &Value) -> StatusResult<Value> {
+        self.ask(Method::PATCH, target, &format!("{name}/status"), Some(object))
+            .await
+    }
+
     /// Deletes an object if it still has this uid.
     pub async fn delete(&self, target: Target<'_>, name: &str, uid: &str) -> StatusResult<Value> {
         let options = Value::from([
@@ -125,15 +142,21 @@ impl Loopback {
         let key = (group.to_owned(), version.to_owned(), resource.to_owned());
         let endpoint = self.endpoints.get(&key).ok_or_else(Status::no_such_resource)?;
         let path = target.path(name);
-        let info = RequestInfo::parse(method.as_str(), &path, "").map_err(Status::bad_request)?;
+        let apply = method == Method::PATCH;
+        let query = if apply {
+            format!("fieldManager={}&force=true", self.manager)
+        } else {
+            String::new()
+        };
+        let info = RequestInfo::parse(method.as_str(), &path, &query).map_err(Status::bad_request)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, JSON);
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver/v1.36"));
+        headers.insert(CONTENT_TYPE, if apply { APPLY } else { JSON });
+        headers.insert(USER_AGENT, HeaderValue::from_static(self.manager));
         let request = Request {
             info,
             method,
-            query: String::new(),
+            query,
             headers,
             body: body.map(json::to_vec).unwrap_or_default().into(),
             user: self.user.clone(),

@@ -85,8 +85,16 @@ pub trait Model: Send + Sync + 'static {
     /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
     fn decode(&self, document: &mut Value) -> Result<Vec<String>, String>;
 
+    /// What stands at a path that was cleared: nothing, or what is written even if it is empty (`status: {}`).
+    fn cleared(&self, _path: &[&str]) -> Option<Value> {
+        None
+    }
+
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
+
+    /// Brings what a strategy prepared into normal form again: members that are always there come back as zero values.
+    fn normalise(&self, _document: &mut Value) {}
 
     /// Checks against the schema, before the strategy does.
     fn validate(&self, _new: &Value, _old: Option<&Value>, _errors: &mut ErrorList) {}

@@ -62,9 +62,10 @@ async fn try_create(
     object_meta::ensure_namespace(&mut object, &cx.namespace)?;
     reservations.add(endpoint.strategy.begin(&cx, &mut object, None).await?);
     for path in &endpoint.resource.clear_on_create {
-        paths::clear(&mut object, path);
+        clear(endpoint, &mut object, path);
     }
     endpoint.strategy.prepare_create(&cx, &mut object);
+    endpoint.model.normalise(&mut object);
     meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
 
     let mut errors = ErrorList::new();
@@ -152,6 +153,7 @@ pub async fn prepare_update(
     meta::set_generation(&mut new, meta::generation(old));
     let watched = restrict(endpoint, cx, &mut new, old);
     strategy.prepare_update(cx, &mut new, old);
+    endpoint.model.normalise(&mut new);
     if watched.iter().any(|path| paths::differs(&new, old, path)) {
         meta::set_generation(&mut new, meta::generation(old) + 1);
     }
@@ -200,6 +202,15 @@ pub async fn prepare_update(
     Ok(new)
 }
 
+/// Clears what a path names, leaving what is always written.
+fn clear(endpoint: &Endpoint, document: &mut Value, path: &str) {
+    paths::clear(document, path);
+    let steps: Vec<&str> = path.split('.').collect();
+    if let Some(written) = endpoint.model.cleared(&steps) {
+        document.set_at(&steps, written);
+    }
+}
+
 /// Keeps and clears what the resource record says of updates; the paths whose change raises the generation.
 fn restrict<'a>(
     endpoint: &'a Endpoint,
@@ -212,7 +223,7 @@ fn restrict<'a>(
             paths::keep(new, old, path, &[]);
         }
         for path in &endpoint.resource.clear_on_update {
-            paths::clear(new, path);
+            clear(endpoint, new, path);
         }
         return &endpoint.resource.generation;
     }
