@@ -6,6 +6,7 @@
 
 mod config_maps;
 mod flow_control;
+mod flow_schema_status;
 mod identity;
 mod namespaces;
 mod priority_classes;
@@ -143,7 +144,9 @@ pub fn attach(mut tier: Tier, objects: &Loopback, context: &Context, settings: S
             .on_start("start-kube-apiserver-identity-lease-controller", hook)
             .background(async move { identity.keep(&renewing, &leases).await });
     }
-    tier.background(keep(objects.clone(), settings))
+    let collections = context.collections.clone();
+    tier.background(flow_schema_status::keep(objects.clone(), collections))
+        .background(keep(objects.clone(), settings))
 }
 
 impl Step {

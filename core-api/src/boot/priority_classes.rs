@@ -4,19 +4,7 @@ use triptych_object::{StatusResult, Value};
 
 use super::create_missing;
 use crate::loopback::{Loopback, Target};
-
-const CLASSES: [(&str, i64, &str); 2] = [
-    (
-        "system-node-critical",
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
-    (
-        "system-cluster-critical",
-        2_000_000_000,
-        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-    ),
-];
+use crate::scheduling::priority_class::SYSTEM_CLASSES;
 
 /// Makes those that are missing.
 pub async fn ensure(objects: &Loopback) -> StatusResult<()> {
@@ -26,7 +14,7 @@ pub async fn ensure(objects: &Loopback) -> StatusResult<()> {
         resource: "priorityclasses",
         namespace: "",
     };
-    for (name, value, description) in CLASSES {
+    for (name, value, description) in SYSTEM_CLASSES {
         let class = Value::from([
             ("kind", "PriorityClass".into()),
             ("apiVersion", "scheduling.k8s.io/v1".into()),

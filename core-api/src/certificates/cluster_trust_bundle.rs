@@ -111,9 +111,7 @@ fn wrong(block: &pem::Block) -> Option<String> {
         return Some("has PEM block headers".into());
     }
     match X509Certificate::from_der(&block.bytes) {
-        Ok(([], certificate)) => {
-            (!certificate.is_ca()).then(|| "does not have the CA bit set".into())
-        }
+        Ok(([], certificate)) => (!certificate.is_ca()).then(|| "does not have the CA bit set".into()),
         _ => Some("does not parse as X.509".into()),
     }
 }
