@@ -16,6 +16,8 @@ use triptych_registry::collection::Collection;
 use triptych_registry::{Endpoint, Permit, Services};
 use triptych_schema::Table;
 use triptych_server::claim::Table as Claims;
+use triptych_server::discovery::fetch::{Fetch, PoolFetch};
+use triptych_server::discovery::{Own, Publication, Published};
 use triptych_server::health::Check;
 use triptych_server::metrics::Metrics;
 use triptych_server::neighbours::Neighbour;
@@ -28,7 +30,7 @@ use crate::authentication::open_id;
 use crate::authorization::node_authorizer;
 use crate::context::Context;
 use crate::loopback::Loopback;
-use crate::options::Settings;
+use crate::options::{NextTier, Settings};
 use crate::unenforced::Unenforced;
 use crate::{admission, boot, features, kinds, rbac};
 
@@ -136,10 +138,18 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         None => {}
     }
 
+    let next = settings.next.map(|next| neighbours(next, &client_metrics)).transpose()?;
+    let fetch = next.as_ref().map(|(_, own)| PoolFetch::tier(own.pool.clone()) as Arc<dyn Fetch>);
+    let publication = Publication::new(scheme.schema.clone(), settings.serving.listen.to_string(), fetch);
+    publication.set_own(Own::built_in(&scheme.schema, &resources, &build).with_roots(&scheme.schema, &build));
+    publication.merge();
+
     let mut tier = Tier::new("core-api", settings.serving, authenticator, authorizer, metrics)
+        .claim(Arc::new(Published(publication.clone())))
         .claim(Arc::new(claims))
         .build(build)
         .check(store_check(stores))
+        .background(publication.run())
         .background(trust.keep_fresh(std::time::Duration::from_secs(10)))
         .on_start("rbac/bootstrap-roles", rbac::bootstrap::start_hook(loopback.clone()));
     tier = boot::attach(tier, &loopback, &context, boot);
@@ -147,12 +157,19 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         let cache = collection.cache.clone();
         tier = tier.synced(async move { cache.filled().await });
     }
-    if let Some((addresses, files)) = settings.next {
-        let next = Neighbour::new("extensions-api", addresses, &files, &client_metrics)?;
-        tier = tier.next(next.pool.clone()).background(next.follow());
+    if let Some((forwarding, own)) = next {
+        tier = tier.next(forwarding.pool.clone()).background(forwarding.follow()).background(own.follow());
     }
     tier.run(shutdown).await?;
     Ok(())
+}
+
+/// The next tier as a front proxy and as this tier.
+fn neighbours(next: NextTier, metrics: &triptych_client::metrics::Metrics) -> Result<(Neighbour, Neighbour), Error> {
+    const NAME: &str = "extensions-api";
+    let forwarding = Neighbour::new(NAME, next.addresses.clone(), &next.forwarding, metrics)?;
+    let own = Neighbour::new(NAME, next.addresses, &next.own, metrics)?;
+    Ok((forwarding, own))
 }
 
 fn claims(endpoints: &[Arc<Endpoint>]) -> Claims {

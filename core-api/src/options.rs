@@ -70,6 +70,16 @@ pub struct OwnOptions {
     extensions_api_servers: Vec<Address>,
 }
 
+/// The tier behind this one and how to reach it.
+pub struct NextTier {
+    /// Its addresses.
+    pub addresses: Vec<Address>,
+    /// As a front proxy, for what is forwarded.
+    pub forwarding: TlsFiles,
+    /// As this tier, for its own requests.
+    pub own: TlsFiles,
+}
+
 /// What core-api runs with.
 pub struct Settings {
     /// How it serves.
@@ -82,8 +92,8 @@ pub struct Settings {
     pub authorization: AuthorizationSettings,
     /// Which admission plugins run.
     pub admission: AdmissionSettings,
-    /// The next tier and how to reach it; none at the end of the chain.
-    pub next: Option<(Vec<Address>, TlsFiles)>,
+    /// The next tier; none at the end of the chain.
+    pub next: Option<NextTier>,
     /// Which resources are served.
     pub served: ServedSettings,
     /// Cluster IPs of services.
@@ -127,8 +137,15 @@ impl Options {
         let next = if extensions_api_servers.is_empty() {
             Some(None)
         } else {
-            let files = forwarding.settings(&identity, &mut problems);
-            files.map(|files| Some((extensions_api_servers, files)))
+            let forwarding = forwarding.settings(&identity, &mut problems);
+            let own = identity.settings(&mut problems);
+            forwarding.zip(own).map(|(forwarding, own)| {
+                Some(NextTier {
+                    addresses: extensions_api_servers,
+                    forwarding,
+                    own,
+                })
+            })
         };
         let served = served.settings(resources, UNENFORCED, &mut problems);
         let settings = (|| {

@@ -153,11 +153,19 @@ pub fn param(query: &str, name: &str) -> Option<String> {
     params(query).find(|(k, _)| k == name).map(|(_, v)| v)
 }
 
-/// A query's parameters in order, decoded (`+` is a space).
+/// A query's parameters in order, decoded (`+` is a space). Go drops a pair with a bad escape or a semicolon.
 pub fn params(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    query.split('&').filter(|p| !p.is_empty()).map(|pair| {
+    query.split('&').filter(|p| !p.is_empty() && !p.contains(';') && well_escaped(p)).map(|pair| {
         let (k, v) = pair.split_once('=').unwrap_or((pair, ""));
         (decode(k, true), decode(v, true))
+    })
+}
+
+/// Whether every `%` begins a byte in hex.
+fn well_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| {
+        let mut digits = rest.bytes().take(2);
+        digits.by_ref().filter(u8::is_ascii_hexdigit).count() == 2
     })
 }
 

@@ -124,6 +124,7 @@ impl Scheme {
                 (have.group.as_str(), want.group.as_str()),
                 ("" | "events.k8s.io", "" | "events.k8s.io")
             )
+            || have.kind == "Scale" && matches!(have.group.as_str(), "apps" | "autoscaling" | "extensions")
             || have.group == "extensions" && matches!(want.group.as_str(), "apps" | "networking.k8s.io");
         let unserved = UNSERVED.contains(&(have.group.as_str(), have.version.as_str()));
         let known = self.find(have).is_some() || unserved && have.kind == want.kind && group_of_same;
@@ -143,8 +144,31 @@ impl Scheme {
     }
 }
 
+/// This release of Kubernetes: minor version of 1.
+const MINOR: u32 = 36;
+
+/// The warning of a kind that is deprecated in this release.
+fn deprecation(scheme: &Scheme, ty: TypeId, gvk: &Gvk) -> Option<String> {
+    let message = scheme.schema.get(ty).message.as_ref()?;
+    let life = message.lifecycle.as_ref()?;
+    let deprecated = life.deprecated.as_deref()?;
+    let minor: u32 = deprecated.strip_prefix("1.")?.parse().ok()?;
+    if minor > MINOR {
+        return None;
+    }
+    let mut text = format!("{} {} is deprecated in v{deprecated}+", gvk.group_version(), gvk.kind);
+    if let Some(removed) = life.removed.as_deref() {
+        text.push_str(&format!(", unavailable in v{removed}+"));
+    }
+    if let Some(other) = &life.replacement {
+        let other = Gvk::new(&*other.group, &*other.version, &*other.kind);
+        text.push_str(&format!("; use {} {}", other.group_version(), other.kind));
+    }
+    Some(text)
+}
+
 /// Go's package of a group's internal types.
-fn internal_package(group: &str) -> &str {
+pub(crate) fn internal_package(group: &str) -> &str {
     match group {
         "" => "core",
         group => group.split('.').next().unwrap_or(group),
@@ -171,6 +195,8 @@ pub struct BuiltIn {
     pub strategy: Arc<dyn Strategy>,
     /// If the stored version is another.
     pub conversion: Option<Arc<dyn Conversion>>,
+    /// What every answer about a deprecated kind warns of.
+    pub deprecation: Option<String>,
     /// What can be answered.
     pub offer: Offer,
     /// New objects are stored as protobuf (`--storage-media-type`).
@@ -186,6 +212,7 @@ impl BuiltIn {
         let mut empty = Value::object();
         decode::normalise(&scheme.schema, ty, &mut empty).ok()?;
         Some(BuiltIn {
+            deprecation: deprecation(scheme, ty, &gvk),
             scheme: scheme.clone(),
             gvk,
             ty,
@@ -214,7 +241,9 @@ impl BuiltIn {
         if let Some(message) = self.scheme.mismatch(&gvk, &self.gvk) {
             return Err(self.reject(Some(gvk), message));
         }
-        let found = decode::decode(&self.scheme.schema, self.ty, &mut document, source, "")
+        // a document of another version is read as that, and refused for its version afterwards
+        let ty = self.scheme.find(&gvk).unwrap_or(self.ty);
+        let found = decode::decode(&self.scheme.schema, ty, &mut document, source, "")
             .map_err(|e| self.reject(Some(gvk.clone()), e.0))?;
         strict.extend(found);
         put_kind(&mut document, &self.gvk);
@@ -292,6 +321,10 @@ impl Model for BuiltIn {
         let version: triptych_object::GroupVersion = api_version.parse().ok()?;
         let ty = self.scheme.find(&version.kind(self.gvk.kind.as_str()))?;
         Some((&self.scheme.schema, ty))
+    }
+
+    fn deprecation(&self) -> Option<String> {
+        self.deprecation.clone()
     }
 
     fn offer(&self) -> Offer {

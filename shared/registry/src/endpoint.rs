@@ -164,6 +164,7 @@ impl Endpoint {
     /// Serves a request from beginning to end.
     async fn serve(&self, request: Request) -> Response {
         let mut warnings = Warnings::new();
+        warnings.extend(self.model.deprecation());
         let mut response = match self.dispatch(&request, &mut warnings).await {
             Ok(response) => response,
             Err(status) => respond::failure(&status, &request.headers, &request.query),
@@ -198,7 +199,14 @@ impl Endpoint {
                 _ => return Err(Status::no_such_resource()),
             },
         };
-        if !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty()
+        let named = !info.name.is_empty();
+        let misplaced = info.subresource.is_empty()
+            && match info.verb.as_str() {
+                "create" | "deletecollection" => named,
+                "get" | "update" | "patch" | "delete" => !named,
+                _ => false,
+            };
+        if misplaced || !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty()
         {
             return Err(if custom {
                 Status::method_not_supported(&self.group_resource(), &info.verb)

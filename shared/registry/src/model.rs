@@ -69,6 +69,11 @@ pub trait Model: Send + Sync + 'static {
         Err(format!("no conversion to {api_version}"))
     }
 
+    /// The warning that every answer about a deprecated kind carries.
+    fn deprecation(&self) -> Option<String> {
+        None
+    }
+
     /// What can be answered.
     fn offer(&self) -> Offer;
 

@@ -290,7 +290,7 @@ pub fn content_type(headers: &HeaderMap) -> String {
 /// The format of a body, JSON if nothing is said; refused with what is understood.
 pub fn input(headers: &HeaderMap, formats: &[Format]) -> StatusResult<Format> {
     let kind = content_type(headers);
-    if kind.is_empty() && !headers.contains_key(CONTENT_TYPE) {
+    if headers.get(CONTENT_TYPE).is_none_or(|v| v.is_empty()) {
         return Ok(Format::Json);
     }
     formats.iter().copied().find(|f| f.media_type() == kind).ok_or_else(|| {

@@ -123,8 +123,15 @@ impl List {
     pub fn parse(query: &Query, force_watch: bool) -> StatusResult<List> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or("")).map_err(Status::bad_request)?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or("")).map_err(Status::bad_request)?;
-        let matching = query.text("resourceVersionMatch");
+        let mut matching = query.text("resourceVersionMatch");
         let watch = query.bool("watch");
+        let mut send_initial_events = query.maybe_bool("sendInitialEvents");
+        let legacy = matches!(query.get("resourceVersion").unwrap_or(""), "" | "0");
+        // a watch that names no version begins with what exists, as if it had asked for that
+        if watch && legacy && send_initial_events.is_none() && matching.is_empty() {
+            send_initial_events = Some(true);
+            matching = "NotOlderThan".into();
+        }
         let mut options = List {
             labels,
             fields,
@@ -139,7 +146,7 @@ impl List {
             timeout_seconds: query.maybe_int("timeoutSeconds")?,
             limit: query.int("limit")?,
             continue_token: query.text("continue"),
-            send_initial_events: query.maybe_bool("sendInitialEvents"),
+            send_initial_events,
         };
         let mut errors = ErrorList::new();
         if watch {

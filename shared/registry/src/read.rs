@@ -396,7 +396,7 @@ pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: 
         Transform::Partial(_) => {
             let message = format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{}.{})",
-                endpoint.model.gvk().version,
+                crate::builtin::internal_package(&endpoint.model.gvk().group),
                 endpoint.model.list_kind()
             );
             return Err(Status::not_acceptable(message));

@@ -157,8 +157,9 @@ pub fn tree(
         Transform::PartialList(_) => {
             let kind = endpoint.model.gvk();
             return Err(Status::not_acceptable(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-                go_type(&kind.version, &kind.kind)
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{}.{})",
+                crate::builtin::internal_package(&kind.group),
+                kind.kind
             )));
         }
     };
@@ -178,11 +179,6 @@ pub fn action_tree(model: &dyn Model, output: &Output, code: StatusCode, value: 
         Some(body) => Ok(document(code, output.format, body)),
         None => Err(negotiate::not_acceptable(model.offer().formats)),
     }
-}
-
-/// `*core.Pod`-like name in a refusal; the internal package is named as the group.
-fn go_type(version: &str, kind: &str) -> String {
-    format!("*{version}.{kind}")
 }
 
 /// A list document, in the negotiated form.

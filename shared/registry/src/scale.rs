@@ -191,7 +191,8 @@ pub async fn handle(
         }
         _ => {
             write::patch::check_type(&*scale.model, request)?;
-            let (options, patch) = write::patch::read(request)?;
+            let options = write::patch::options(request)?;
+            let patch = write::patch::read(request, &options)?;
             (options, Source::Patch(patch))
         }
     };

@@ -59,8 +59,10 @@ pub async fn patch(
 ) -> StatusResult<Response> {
     check_type(&*endpoint.model, request)?;
     let output = endpoint.negotiate(request)?;
-    let (options, patch) = read(request)?;
-    let applies = matches!(patch, Patch::Apply(_));
+    let options = options(request)?;
+    let applies = negotiate::content_type(&request.headers) == APPLY_PATCH;
+    // an object that is not there is told before a patch that is none
+    let patch = read(request, &options);
     let change = Change {
         endpoint,
         strategy,
@@ -70,7 +72,10 @@ pub async fn patch(
         allow_create: applies,
     };
     let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
-        let made = make(endpoint, request, &options, &patch, live);
+        let made = match &patch {
+            Ok(patch) => make(endpoint, request, &options, patch, live),
+            Err(status) => Err(status.clone()),
+        };
         Box::pin(std::future::ready(made))
     };
     let (saved, created) = change.run(make, warnings).await?;
@@ -93,17 +98,16 @@ pub fn check_type(model: &dyn Model, request: &Request) -> StatusResult<()> {
     )))
 }
 
-/// Reads a patch and its options.
-pub fn read(request: &Request) -> StatusResult<(Write, Patch)> {
-    let kind = negotiate::content_type(&request.headers);
-    let write_kind = if kind == APPLY_PATCH {
-        WriteKind::Apply
-    } else {
-        WriteKind::Patch
-    };
-    let options = Write::parse(&Query::parse(&request.query), write_kind)?;
-    let patch = decode(&kind, &request.body, options.field_validation)?;
-    Ok((options, patch))
+/// The options of a patch.
+pub fn options(request: &Request) -> StatusResult<Write> {
+    let applies = negotiate::content_type(&request.headers) == APPLY_PATCH;
+    let kind = if applies { WriteKind::Apply } else { WriteKind::Patch };
+    Write::parse(&Query::parse(&request.query), kind)
+}
+
+/// Reads a patch.
+pub fn read(request: &Request, options: &Write) -> StatusResult<Patch> {
+    decode(&negotiate::content_type(&request.headers), &request.body, options.field_validation)
 }
 
 fn decode(kind: &str, body: &[u8], validation: FieldValidation) -> StatusResult<Patch> {
@@ -209,33 +213,59 @@ fn patched(
     warnings: &mut Warnings,
 ) -> StatusResult<Value> {
     let mut new = live.clone();
-    let (mut findings, strategic) = match patch {
-        Patch::Json(p) => {
-            p.apply(&mut new)?;
-            (p.findings().to_vec(), None)
-        }
-        Patch::Merge(p) => {
-            p.apply(&mut new);
-            (p.findings().to_vec(), None)
-        }
-        Patch::Strategic(p) => {
-            let (schema, ty) = model.schema();
-            p.apply(schema, ty, &mut new)?;
-            (p.findings().to_vec(), Some(p))
-        }
-        Patch::Apply(_) => (Vec::new(), None),
+    let mut findings = change(model, patch, &mut new)?;
+    let strategic = match patch {
+        Patch::Strategic(p) => Some(p),
+        _ => None,
     };
     // what a refusal shows as the bad value: the patch itself, or the object that came out
-    let shown = match (strategic, options.field_validation) {
-        (Some(p), _) => p.go_text(),
-        (None, _) => json::to_string(&new),
+    let shown = || match strategic {
+        Some(p) => p.go_text(),
+        None => {
+            let mut again = live.clone();
+            let _ = change(model, patch, &mut again);
+            json::to_string(&sorted(again))
+        }
     };
     let refuse = |why: String| {
-        let errors: ErrorList = std::iter::once(Error::invalid("patch", shown.as_str(), why)).collect();
+        let errors: ErrorList = std::iter::once(Error::invalid("patch", shown(), why)).collect();
         Status::invalid(&GroupKind::default(), "", &errors)
     };
     findings.extend(model.decode(&mut new).map_err(refuse)?);
     super::report(options.field_validation, findings, warnings, refuse)?;
     model.default(&mut new);
     Ok(new)
+}
+
+/// Changes a document as the patch says; what a strict reader found in the patch.
+fn change(model: &dyn Model, patch: &Patch, document: &mut Value) -> StatusResult<Vec<String>> {
+    Ok(match patch {
+        Patch::Json(p) => {
+            p.apply(document)?;
+            p.findings().to_vec()
+        }
+        Patch::Merge(p) => {
+            p.apply(document);
+            p.findings().to_vec()
+        }
+        Patch::Strategic(p) => {
+            let (schema, ty) = model.schema();
+            p.apply(schema, ty, document)?;
+            p.findings().to_vec()
+        }
+        Patch::Apply(_) => Vec::new(),
+    })
+}
+
+/// Members by name, as Go writes maps.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Object(map) => {
+            let mut map: triptych_object::Object = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            map.sort();
+            Value::Object(map)
+        }
+        other => other,
+    }
 }

@@ -65,8 +65,8 @@ async fn try_create(
         clear(endpoint, &mut object, path);
     }
     endpoint.strategy.prepare_create(&cx, &mut object);
-    endpoint.model.normalise(&mut object);
     meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
+    normalise(endpoint, &mut object);
 
     let mut errors = ErrorList::new();
     let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
@@ -158,6 +158,7 @@ pub async fn prepare_update(
         meta::set_generation(&mut new, meta::generation(old) + 1);
     }
     keep_system_fields(&mut new, old);
+    normalise(endpoint, &mut new);
 
     let mut errors = ErrorList::new();
     let namespaced = endpoint.resource.namespaced;
@@ -211,6 +212,17 @@ fn clear(endpoint: &Endpoint, document: &mut Value, path: &str) {
     }
 }
 
+/// Puts back the form that documents are kept in: what was cleared shows as Go's zero, members stand in Go's order, so
+/// that equal objects are equal bytes.
+fn normalise(endpoint: &Endpoint, object: &mut Value) {
+    meta::set_text(object, "selfLink", "");
+    endpoint.model.normalise(object);
+    if !endpoint.model.bare_items() {
+        // custom resources keep their members' order; what the server itself writes has one
+        meta::metadata_mut(object).sort();
+    }
+}
+
 /// Keeps and clears what the resource record says of updates; the paths whose change raises the generation.
 fn restrict<'a>(
     endpoint: &'a Endpoint,
@@ -218,7 +230,8 @@ fn restrict<'a>(
     new: &mut Value,
     old: &Value,
 ) -> &'a [triptych_schema::types::Name] {
-    if cx.subresource.is_empty() {
+    // a scale writes the object itself, by another shape
+    if matches!(cx.subresource.as_str(), "" | "scale") {
         for path in &endpoint.resource.keep_on_update {
             paths::keep(new, old, path, &[]);
         }

@@ -302,7 +302,7 @@ impl Change<'_> {
         let named = meta::resource_version(new).to_owned();
         let number = match named.as_str() {
             "" => 0,
-            text => crate::read::parse_version(text).map_err(Status::unknown)?,
+            text => crate::options::parse_uint(text).map_err(Status::unknown)?,
         };
         if number == 0 && self.endpoint.resource.unconditional_update {
             meta::set_text(new, "resourceVersion", meta::resource_version(old));
