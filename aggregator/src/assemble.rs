@@ -1,11 +1,12 @@
 //! The wiring of the aggregator: from settings to a running tier.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
+use tokio::sync::watch;
 use triptych_admission::Chain;
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::Bound;
@@ -14,22 +15,35 @@ use triptych_auth::authorization::mirrored::MirroredRbac;
 use triptych_auth::forbidden::forbidden;
 use triptych_auth::{Attributes, Authorizer, Decision};
 use triptych_client::Api;
+use triptych_client::address::Address;
+use triptych_client::tls::Identity;
 use triptych_object::{RequestInfo, Status, StatusResult, UserInfo};
 use triptych_registry::builtin::Scheme;
 use triptych_registry::catalogue::{self, Collections, Making, Opening};
+use triptych_registry::discovery::Freshness;
+use triptych_registry::loopback::Loopback;
 use triptych_registry::{Endpoint, Kinds, Permit, Services};
 use triptych_schema::Table;
 use triptych_server::claim::Table as Claims;
 use triptych_server::discovery::fetch::PoolFetch;
-use triptych_server::discovery::{Own, Publication, Published};
+use triptych_server::discovery::{Own, Publication, Published, services};
 use triptych_server::health::Check;
 use triptych_server::metrics::Metrics;
 use triptych_server::neighbours::Neighbour;
 use triptych_server::next_tier::NextTier;
 use triptych_server::{Shutdown, Tier};
+use triptych_storage::Source;
 use triptych_storage::options::MediaType;
 use triptych_storage::stores::Stores;
 
+use crate::apiservice::availability::Availability;
+use crate::apiservice::claims::{Proxied, Shortcut};
+use crate::apiservice::custom_groups::CustomGroups;
+use crate::apiservice::registration::Registration;
+use crate::apiservice::remotes::Remotes;
+use crate::apiservice::{self, GROUP, RESOURCE, record};
+use crate::front_door::endpoints::Endpoints;
+use crate::front_door::{self, FrontDoor};
 use crate::options::Settings;
 
 /// How Go calls the scheme that APIServices are in.
@@ -38,6 +52,9 @@ const SCHEME: &str = "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28";
 const AGENT: &str = "kube-apiserver";
 /// Certificate authorities are read again so often.
 const TRUST_REFRESH: Duration = Duration::from_secs(10);
+
+/// A start waits no longer than this for core-api's discovery.
+const DISCOVERY_WAIT: Duration = Duration::from_secs(5);
 
 /// Why the aggregator could not start or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +68,9 @@ pub enum Error {
     /// Certificates towards the other tiers are bad.
     #[error("cannot reach the other tiers")]
     Neighbour(#[from] triptych_client::tls::Error),
+    /// The schema table lacks the kind that this tier is for.
+    #[error("APIService is in no schema text, or switched off")]
+    NoApiServices,
     /// Serving failed.
     #[error(transparent)]
     Tier(#[from] triptych_server::tier::Error),
@@ -63,19 +83,30 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let storage_metrics = triptych_storage::Metrics::new(&registry)?;
     let client_metrics = triptych_client::metrics::Metrics::new(&registry)?;
 
-    let core = Neighbour::new(
-        "core-api",
-        settings.core_api.clone(),
-        &settings.own_tls,
-        &client_metrics,
-    )?;
-    let forwarding = Neighbour::new("core-api", settings.core_api, &settings.forwarding_tls, &client_metrics)?;
+    // the tiers behind: as ourselves, and as a front proxy for others
+    let own = |name: &str, addresses: Vec<Address>| Neighbour::new(name, addresses, &settings.own_tls, &client_metrics);
+    let proxy = |name: &str, addresses: Vec<Address>| {
+        Neighbour::new(name, addresses, &settings.forwarding_tls, &client_metrics)
+    };
+    let core = own("core-api", settings.core_api.clone())?;
+    let forwarding = proxy("core-api", settings.core_api.clone())?;
     let core_api = Api::new(core.pool.clone(), AGENT);
+    let direct = match settings.extensions_api.as_slice() {
+        [] => None,
+        addresses => Some((
+            own("extensions-api", addresses.to_vec())?,
+            proxy("extensions-api", addresses.to_vec())?,
+        )),
+    };
+    let crds_from = direct.as_ref().map_or(&core.pool, |(own, _)| &own.pool);
+    let custom = Arc::new(CustomGroups::start(Api::new(crds_from.clone(), AGENT)));
 
+    // APIServices and who may do what with them
     let stores = Arc::new(Stores::open(&settings.storage, &storage_metrics).await?);
     let scheme = Arc::new(Scheme::new(Arc::new(table.schema), SCHEME, |_| true));
     let resources = catalogue::served(table.resources, &|r| settings.served.serves(r));
-    let kinds = Kinds::new();
+    let mut kinds = Kinds::new();
+    apiservice::register(&mut kinds);
     let opening = Opening {
         scheme: &scheme,
         store: &|group, resource| stores.of(group, resource).clone(),
@@ -83,13 +114,16 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         ttl: Duration::MAX,
     };
     let collections = Collections::start(&resources, &kinds, &opening);
-
     let rbac = MirroredRbac::start(&core_api);
     let authorizer = Arc::new(settings.authorization.build(rbac.rbac.clone(), None));
-    let trust = settings.authentication.trust.clone();
+    let mut authentication = settings.authentication;
+    if settings.authorization.allows_everything() {
+        // as kube-apiserver: whoever may do everything must at least be known
+        authentication.anonymous = false;
+    }
+    let trust = authentication.trust.clone();
     let bound = Bound::Remote(Arc::new(RemoteReview::new(core_api.clone())));
-    let authenticator = Arc::new(settings.authentication.build(bound));
-
+    let authenticator = Arc::new(authentication.build(bound));
     let services = Arc::new(Services {
         admission: Arc::new(Chain::new(Vec::new())),
         permit: Arc::new(Permission(authorizer.clone())),
@@ -108,19 +142,61 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     for misfit in misfits {
         tracing::error!("not served: {misfit}");
     }
+    let loopback = Loopback::new(&endpoints);
+    let api_services = collections.get(GROUP, RESOURCE).ok_or(Error::NoApiServices)?;
+    let cache: Arc<dyn Source> = api_services.cache.clone();
+    let view = record::view(cache);
 
+    // the servers behind APIServices
+    let identity = settings.proxy_identity.map(Identity::load).transpose()?;
+    let remotes = Remotes::new(
+        view.clone(),
+        core_api.clone(),
+        settings.route_to_endpoints,
+        identity.clone(),
+        client_metrics,
+    );
+    let registration = Arc::new(Registration::new(view.clone(), loopback.clone()));
+
+    // discovery and OpenAPI
     let address = match settings.advertise {
         Some(ip) => std::net::SocketAddr::new(ip, settings.serving.listen.port()).to_string(),
         None => settings.serving.listen.to_string(),
     };
-    let publication = Publication::new(scheme.schema.clone(), address, Some(PoolFetch::tier(core.pool.clone())));
+    let core_documents = PoolFetch::tier(core.pool.clone());
+    let publication = Publication::new(scheme.schema.clone(), address, Some(core_documents.clone()));
     publication.set_own(Own::built_in(&scheme.schema, &resources, &build));
     publication.merge();
-    let next = NextTier::new(core_api);
+    let next = NextTier::new(core_api.clone());
 
-    let mut tier = Tier::new("aggregator", settings.serving, authenticator, authorizer, metrics)
+    // what the cluster is told of this server
+    let port = Arc::new(OnceLock::new());
+    let published = settings.advertise.filter(front_door::may_be_published);
+    let front_door = Arc::new(FrontDoor {
+        core_api,
+        port: port.clone(),
+        endpoints: published.map(|ip| Endpoints::new(stores.default().clone(), ip)),
+        request_header: settings.request_header,
+    });
+    let (service_there, service_first) = watch::channel(false);
+    let (authentication_there, authentication_first) = watch::channel(false);
+
+    let mut tier = Tier::new("aggregator", settings.serving, authenticator, authorizer, metrics);
+    let lifecycle = tier.lifecycle();
+    let availability = Availability::new(view, remotes.clone(), loopback, lifecycle.clone());
+    tier = tier
+        .claim(Arc::new(Proxied(remotes.clone())))
         .claim(Arc::new(Published(publication.clone())))
-        .claim(Arc::new(claims(&endpoints)))
+        .claim(Arc::new(claims(&endpoints)));
+    if let Some((own, proxy)) = &direct {
+        let shortcut = Shortcut::new(proxy.pool.clone());
+        tier = tier
+            .claim(shortcut.clone())
+            .background(shortcut.follow(custom.clone()))
+            .background(own.follow())
+            .background(proxy.follow());
+    }
+    tier = tier
         .next(forwarding.pool.clone())
         .index({
             let next = next.clone();
@@ -129,16 +205,50 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         .build(build)
         .check(store_check(stores))
         .synced(rbac.synced())
+        .on_start(
+            "kube-apiserver-autoregistration",
+            registration.clone().register_built_in(core_documents),
+        )
+        .on_start("apiservice-discovery-controller", discovered(publication.clone()))
+        .on_start("bootstrap-controller", front_door::first(service_first))
+        .on_start(
+            "start-cluster-authentication-info-controller",
+            front_door::first(authentication_first),
+        )
+        .background(registration.keep_custom(custom))
+        .background(remotes.clone().follow())
+        .background(availability.keep())
+        .background(services::keep(publication.clone(), remotes.registered()))
         .background(publication.run())
+        .background(front_door.clone().keep_service(lifecycle, service_there))
+        .background(front_door.clone().keep_authentication(authentication_there))
+        .on_stop(front_door::on_stop(front_door))
         .background(next.follow())
         .background(core.follow())
         .background(forwarding.follow())
         .background(trust.keep_fresh(TRUST_REFRESH));
+    if let Some(identity) = identity {
+        tier = tier.background(identity.follow());
+    }
     for collection in collections.iter() {
         let cache = collection.cache.clone();
         tier = tier.synced(async move { cache.filled().await });
     }
-    tier.run(shutdown).await?;
+    let bound = tier.bind().await?;
+    // the first and only time
+    let _ = port.set(bound.address().port());
+    bound.run(shutdown).await?;
+    Ok(())
+}
+
+/// Waits until discovery shows what core-api serves, but not for ever: readiness depends on no other tier.
+async fn discovered(publication: Arc<Publication>) -> Result<(), String> {
+    let mut merged = publication.subscribe();
+    let core = merged.wait_for(|m| {
+        let core = m.snapshot.entry("", "v1");
+        core.is_some_and(|e| e.freshness == Freshness::Current)
+    });
+    let _ = tokio::time::timeout(DISCOVERY_WAIT, core).await;
     Ok(())
 }
 

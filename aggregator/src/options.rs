@@ -18,6 +18,8 @@ use triptych_server::options::LogOptions;
 use triptych_server::served::{ServedOptions, ServedSettings};
 use triptych_storage::options::{StorageOptions, StorageSettings};
 
+use crate::front_door::authentication::RequestHeader;
+
 /// The front door of the Kubernetes API: serves APIServices, proxies what other API servers serve on their behalf, and
 /// forwards the rest to core-api.
 #[derive(Clone, Debug, Parser)]
@@ -93,6 +95,8 @@ pub struct Settings {
     pub own_tls: TlsFiles,
     /// For what is forwarded.
     pub forwarding_tls: TlsFiles,
+    /// How the servers behind APIServices recognise this one; none without front proxies.
+    pub request_header: Option<RequestHeader>,
     /// Shown to the servers behind APIServices; without it they are asked without a certificate.
     pub proxy_identity: Option<IdentityFiles>,
     /// Requests go to endpoints, not to cluster IPs.
@@ -129,6 +133,7 @@ impl Options {
         let mut problems = Problems::default();
         let serving = serving.validate(&mut problems);
         let storage = storage.settings("aggregator", &mut problems);
+        let request_header = request_header(&authentication);
         let authentication = authentication.settings(&mut problems);
         let authorization = authorization.settings(&mut problems);
         let served = served.settings(resources, &[], &mut problems);
@@ -162,6 +167,7 @@ impl Options {
                 extensions_api: extensions_api_servers,
                 own_tls: own_tls?,
                 forwarding_tls: forwarding_tls?,
+                request_header,
                 proxy_identity,
                 route_to_endpoints: enable_aggregator_routing,
                 advertise: advertise_address.filter(|ip| !ip.is_unspecified()).or(bound),
@@ -170,6 +176,28 @@ impl Options {
         })();
         problems.finish(settings)
     }
+}
+
+/// What is published of the front-proxy flags, under the names of the ConfigMap's keys.
+fn request_header(flags: &AuthenticationOptions) -> Option<RequestHeader> {
+    let ca_file = flags.requestheader_client_ca_file.clone()?;
+    let mut lists = vec![
+        ("requestheader-allowed-names", flags.requestheader_allowed_names.clone()),
+        (
+            "requestheader-extra-headers-prefix",
+            flags.requestheader_extra_headers_prefix.clone(),
+        ),
+        ("requestheader-group-headers", flags.requestheader_group_headers.clone()),
+        (
+            "requestheader-username-headers",
+            flags.requestheader_username_headers.clone(),
+        ),
+    ];
+    // kube-apiserver's flag has no default: it publishes only what was asked for
+    if flags.requestheader_uid_headers != ["X-Remote-Uid"] {
+        lists.push(("requestheader-uid-headers", flags.requestheader_uid_headers.clone()));
+    }
+    Some(RequestHeader { ca_file, lists })
 }
 
 #[cfg(test)]

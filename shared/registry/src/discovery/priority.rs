@@ -28,6 +28,11 @@ impl Priority {
         })
     }
 
+    /// True if any version of the group is built in.
+    pub fn is_built_in(group: &str) -> bool {
+        BUILT_IN.iter().any(|(name, ..)| *name == group)
+    }
+
     /// What a group-version is registered with when nothing else is said.
     pub fn of(group: &str, version: &str) -> Priority {
         Self::built_in(group, version).unwrap_or(Self::CUSTOM)
