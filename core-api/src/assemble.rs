@@ -138,8 +138,13 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         None => {}
     }
 
-    let next = settings.next.map(|next| neighbours(next, &client_metrics)).transpose()?;
-    let fetch = next.as_ref().map(|(_, own)| PoolFetch::tier(own.pool.clone()) as Arc<dyn Fetch>);
+    let next = settings
+        .next
+        .map(|next| neighbours(next, &client_metrics))
+        .transpose()?;
+    let fetch = next
+        .as_ref()
+        .map(|(_, own)| PoolFetch::tier(own.pool.clone()) as Arc<dyn Fetch>);
     let publication = Publication::new(scheme.schema.clone(), settings.serving.listen.to_string(), fetch);
     publication.set_own(Own::built_in(&scheme.schema, &resources, &build).with_roots(&scheme.schema, &build));
     publication.merge();
@@ -158,7 +163,10 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         tier = tier.synced(async move { cache.filled().await });
     }
     if let Some((forwarding, own)) = next {
-        tier = tier.next(forwarding.pool.clone()).background(forwarding.follow()).background(own.follow());
+        tier = tier
+            .next(forwarding.pool.clone())
+            .background(forwarding.follow())
+            .background(own.follow());
     }
     tier.run(shutdown).await?;
     Ok(())

@@ -7,12 +7,21 @@ use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
+use crate::features::is_on;
 use crate::validation::{Cursor, check};
 
 /// The strategy of `leases`.
 pub struct Leases;
 
 impl Strategy for Leases {
+    fn prepare_create(&self, _cx: &Context, new: &mut Value) {
+        drop_disabled(new, None);
+    }
+
+    fn prepare_update(&self, _cx: &Context, new: &mut Value, old: &Value) {
+        drop_disabled(new, Some(old));
+    }
+
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
         check(new, errors, |lease| spec(lease.field("spec")));
     }
@@ -35,6 +44,19 @@ impl Strategy for Leases {
             object.str_at(&["spec", "holderIdentity"]).into(),
             age(object, now).into(),
         ])
+    }
+}
+
+/// Takes away the fields of coordinated leader election, which is off, unless they are in use.
+fn drop_disabled(lease: &mut Value, old: Option<&Value>) {
+    if is_on("CoordinatedLeaderElection") {
+        return;
+    }
+    for member in ["strategy", "preferredHolder"] {
+        let path = ["spec", member];
+        if old.is_none_or(|old| old.at(&path).is_none()) {
+            lease.remove_at(&path);
+        }
     }
 }
 

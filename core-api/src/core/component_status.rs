@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use triptych_object::selector::{FieldSelector, LabelSelector};
 use triptych_object::{GroupResource, Status, StatusResult, Value, json};
 use triptych_registry::endpoint::Responder;
+use triptych_registry::strategy::Strategy;
 use triptych_registry::{Body, Request, Response};
 use triptych_storage::Store;
 
@@ -26,6 +27,15 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_ANSWER: u64 = 64 * 1024;
 const SCHEDULER: u16 = 10259;
 const CONTROLLER_MANAGER: u16 = 10257;
+
+/// The strategy of `componentstatuses`.
+pub struct Deprecated;
+
+impl Strategy for Deprecated {
+    fn deprecation(&self) -> Option<&'static str> {
+        Some("v1 ComponentStatus is deprecated in v1.19+")
+    }
+}
 
 /// Answers for `componentstatuses`.
 pub struct ComponentStatuses {

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use http::StatusCode;
 use triptych_object::field::{Error, ErrorList};
 use triptych_object::request::{param, params};
-use triptych_object::{GroupKind, Status, StatusResult, Value, json, names, time};
+use triptych_object::{GroupKind, GroupResource, Status, StatusResult, Value, json, names, time};
 use triptych_registry::collection::Collection;
 use triptych_registry::endpoint::Responder;
 use triptych_registry::{Body, Request, Response};
@@ -148,7 +148,12 @@ impl Connection {
             };
             port = found.str_at(&["name"]).to_owned();
         }
-        let endpoints = find(&self.objects.endpoints, namespace, target.name).await?;
+        let endpoints = find(&self.objects.endpoints, namespace, target.name)
+            .await
+            .map_err(|status| match status.code {
+                404 => Status::not_found(&GroupResource::new("", "services"), target.name),
+                _ => status,
+            })?;
         let subsets = endpoints.array_at(&["subsets"]);
         let unavailable = |shown: &str| {
             let message = format!("no endpoints available for service {shown:?}");

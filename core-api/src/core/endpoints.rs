@@ -15,6 +15,10 @@ use crate::validation::{Cursor, check};
 pub struct EndpointsLists;
 
 impl Strategy for EndpointsLists {
+    fn deprecation(&self) -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
         check(new, errors, |endpoints| subsets(endpoints.field("subsets")));
     }

@@ -31,6 +31,7 @@ pub fn register(kinds: &mut Kinds, context: &Context) {
         "",
         component_status::ComponentStatuses::new(context),
     );
+    kinds.strategy("", "componentstatuses", component_status::Deprecated);
     kinds.strategy("", "configmaps", config_map::ConfigMaps);
     kinds.strategy("", "endpoints", endpoints::EndpointsLists);
     kinds.strategy("", "limitranges", limit_range::LimitRanges);

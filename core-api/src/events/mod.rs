@@ -85,6 +85,11 @@ impl Strategy for OldEvents {
 }
 
 impl Strategy for NewEvents {
+    /// They are stored as events of core.
+    fn group_in_texts(&self) -> Option<&'static str> {
+        Some("")
+    }
+
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
         check(&to_stored(new.clone()), errors, |event| {
             rules::legacy(event, "reportingController");

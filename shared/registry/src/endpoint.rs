@@ -129,7 +129,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// Group and resource, for texts.
     pub fn group_resource(&self) -> GroupResource {
-        GroupResource::new(&*self.resource.group, &*self.resource.resource)
+        let group = self.strategy.group_in_texts().unwrap_or(&self.resource.group);
+        GroupResource::new(group, &*self.resource.resource)
     }
 
     /// Group, version and resource.
@@ -175,6 +176,7 @@ impl Endpoint {
 
     async fn dispatch(&self, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
         self.check_route(request)?;
+        warnings.extend(self.strategy.deprecation().map(str::to_owned));
         if request.info.subresource.is_empty() {
             self.main(request, warnings).await
         } else {
@@ -206,7 +208,9 @@ impl Endpoint {
                 "get" | "update" | "patch" | "delete" => !named,
                 _ => false,
             };
-        if misplaced || !verbs.contains(&info.verb) || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty()
+        if misplaced
+            || !verbs.contains(&info.verb)
+            || self.resource.namespaced && needs_namespace(info) && info.namespace.is_empty()
         {
             return Err(if custom {
                 Status::method_not_supported(&self.group_resource(), &info.verb)
@@ -216,6 +220,9 @@ impl Endpoint {
         }
         if custom {
             return Ok(());
+        }
+        if info.verb == "create" && info.subresource.is_empty() && !info.name.is_empty() {
+            return Err(Status::method_not_allowed());
         }
         if info.verb == "patch" && !write::patch::is_patch_type(&negotiate::content_type(&request.headers)) {
             let message = "415: Unsupported Media Type";

@@ -95,6 +95,16 @@ pub trait Strategy: Send + Sync + 'static {
         RepeatedMetaChecks::default()
     }
 
+    /// What every request for the resource is warned of: that it is deprecated.
+    fn deprecation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The group by which errors name the resource and its kind, if it is not the resource's own.
+    fn group_in_texts(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the kind's validator looks at a new object's metadata before the common rules do (it always names more).
     fn meta_checks_on_create(&self) -> bool {
         true

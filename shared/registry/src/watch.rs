@@ -57,7 +57,11 @@ pub async fn watch(endpoint: &Endpoint, request: &Request) -> StatusResult<Respo
     };
     let ends = Instant::now() + Duration::from_secs_f64(seconds.min(1e7));
 
-    let namespace = if collection.namespaced { request.info.namespace.as_str() } else { "" };
+    let namespace = if collection.namespaced {
+        request.info.namespace.as_str()
+    } else {
+        ""
+    };
     let (initial, watcher) = match open(collection, &options, selection, namespace).await {
         Ok(opened) => opened,
         Err(Refusal::Status(status)) => return Err(status),

@@ -117,6 +117,9 @@ pub fn drop_left_behind(new: &mut Value, old: &Value) {
     {
         new.remove_at(&["spec", "externalTrafficPolicy"]);
     }
+    if !spec::is_external_name(old) && spec::is_external_name(new) && same(new, "internalTrafficPolicy") {
+        new.remove_at(&["spec", "internalTrafficPolicy"]);
+    }
     if !spec::is_load_balancer(new) {
         new.set_at(&["status", "loadBalancer"], Value::object());
     }

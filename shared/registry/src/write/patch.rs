@@ -107,7 +107,11 @@ pub fn options(request: &Request) -> StatusResult<Write> {
 
 /// Reads a patch.
 pub fn read(request: &Request, options: &Write) -> StatusResult<Patch> {
-    decode(&negotiate::content_type(&request.headers), &request.body, options.field_validation)
+    decode(
+        &negotiate::content_type(&request.headers),
+        &request.body,
+        options.field_validation,
+    )
 }
 
 fn decode(kind: &str, body: &[u8], validation: FieldValidation) -> StatusResult<Patch> {

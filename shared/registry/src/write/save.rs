@@ -65,7 +65,10 @@ async fn try_create(
         clear(endpoint, &mut object, path);
     }
     endpoint.strategy.prepare_create(&cx, &mut object);
-    meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
+    // kinds without a generation keep what the client says
+    if endpoint.resource.first_generation > 0 {
+        meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
+    }
     normalise(endpoint, &mut object);
 
     let mut errors = ErrorList::new();
@@ -271,6 +274,7 @@ fn keep_metadata(new: &mut Value, old: &Value) {
 
 /// What an update cannot change and need not repeat.
 fn keep_system_fields(new: &mut Value, old: &Value) {
+    new.remove_at(&["metadata", "selfLink"]);
     if meta::uid(new).is_empty() {
         meta::set_text(new, "uid", meta::uid(old));
     }
@@ -290,11 +294,11 @@ pub fn invalid(endpoint: &Endpoint, object: &Value, errors: ErrorList) -> Status
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(
-        &endpoint.model.gvk().group_kind(),
-        meta::name(object),
-        &errors,
-    ))
+    let mut kind = endpoint.model.gvk().group_kind();
+    if let Some(group) = endpoint.strategy.group_in_texts() {
+        kind.group = group.into();
+    }
+    Err(Status::invalid(&kind, meta::name(object), &errors))
 }
 
 /// Runs the mutating chain on a candidate; a changed candidate is normalised and defaulted again.
