@@ -12,6 +12,7 @@ const OFF: &[&str] = &[
     "GenericWorkload",
     "ImageVolumeWithDigest",
     "MaxUnavailableStatefulSet",
+    "PodCertificateProjection",
     "PodCertificateRequest",
     "PodLogsQuerySplitStreams",
     "StorageVersionMigrator",

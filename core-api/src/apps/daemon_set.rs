@@ -36,6 +36,7 @@ fn set_template_generation(set: &mut Value, generation: i64) {
 impl Strategy for DaemonSets {
     fn default(&self, set: &mut Value) {
         defaults::pod_template(set.at_mut(&TEMPLATE));
+        set_template_generation(set, template_generation(set));
         if set.str_at(&["spec", "updateStrategy", "type"]) != "RollingUpdate" {
             return;
         }
@@ -81,6 +82,10 @@ impl Strategy for DaemonSets {
             return Vec::new();
         }
         workload::template_warnings(new, None, &TEMPLATE)
+    }
+
+    fn internal_annotations(&self) -> &'static [&'static str] {
+        &[TEMPLATE_GENERATION]
     }
 
     fn cells(&self, set: &Value, now: Timestamp) -> Option<Vec<Value>> {

@@ -16,7 +16,8 @@ pub const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metri
 pub const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 /// `spec.behavior`, as Go writes its internal struct.
 pub const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-const ROUND_TRIP: [&str; 6] = [
+/// What v1 carries in annotations.
+pub const ROUND_TRIP: [&str; 6] = [
     METRICS,
     BEHAVIOR,
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",

@@ -8,7 +8,7 @@ use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::{Context, Strategy};
 
 use super::cells;
-use super::convert::{BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS, to_v1, to_v2};
+use super::convert::{BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS, ROUND_TRIP, to_v1, to_v2};
 use super::metrics::{self, Options};
 use crate::validation::{check, names as rules};
 
@@ -141,6 +141,10 @@ impl Strategy for V1 {
 
     fn repeated_meta_checks(&self) -> RepeatedMetaChecks {
         RepeatedMetaChecks::Update
+    }
+
+    fn internal_annotations(&self) -> &'static [&'static str] {
+        &ROUND_TRIP
     }
 
     fn cells(&self, autoscaler: &Value, now: Timestamp) -> Option<Vec<Value>> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use triptych_object::{Gvk, Value, json, meta, yaml};
 use triptych_schema::decode::{self, Source, StrictError};
 use triptych_schema::types::{Schema, TypeId};
-use triptych_schema::{default, protobuf};
+use triptych_schema::{default, gated, protobuf};
 
 use crate::model::{DecodeError, Decoded, Model, Stored};
 use crate::negotiate::{self, Format, Offer};
@@ -197,6 +197,8 @@ pub struct BuiltIn {
     pub conversion: Option<Arc<dyn Conversion>>,
     /// What every answer about a deprecated kind warns of.
     pub deprecation: Option<String>,
+    /// All versions of the kind, by `apiVersion`; the stored one has no conversion.
+    pub versions: Vec<(String, Option<Arc<dyn Conversion>>)>,
     /// What can be answered.
     pub offer: Offer,
     /// New objects are stored as protobuf (`--storage-media-type`).
@@ -218,6 +220,7 @@ impl BuiltIn {
             ty,
             strategy,
             conversion: None,
+            versions: Vec::new(),
             offer: negotiate::BUILT_IN,
             store_protobuf: false,
             empty,
@@ -327,6 +330,28 @@ impl Model for BuiltIn {
         self.deprecation.clone()
     }
 
+    fn convert(&self, document: &Value, api_version: &str) -> Result<Value, String> {
+        let from = document.str_at(&["apiVersion"]);
+        if from == api_version {
+            return Ok(document.clone());
+        }
+        let version = |wanted: &str| {
+            let found = self.versions.iter().find(|(version, _)| version == wanted);
+            found
+                .map(|(_, conversion)| conversion)
+                .ok_or_else(|| format!("no conversion from {from} to {api_version}"))
+        };
+        let (from, to) = (version(from)?, version(api_version)?);
+        let stored = match from {
+            Some(conversion) => conversion.to_stored(document.clone()),
+            None => document.clone(),
+        };
+        Ok(match to {
+            Some(conversion) => conversion.from_stored(stored),
+            None => stored,
+        })
+    }
+
     fn offer(&self) -> Offer {
         self.offer
     }
@@ -381,14 +406,20 @@ impl Model for BuiltIn {
         self.strategy.default(document);
     }
 
-    fn normalise(&self, document: &mut Value) {
-        if let Err(e) = decode::normalise(&self.scheme.schema, self.ty, document) {
+    fn finish(&self, new: &mut Value, old: Option<&Value>) {
+        let schema = &self.scheme.schema;
+        gated::drop_unused(schema, self.ty, new, old, &self.scheme.gate);
+        if let Err(e) = decode::normalise(schema, self.ty, new) {
             tracing::error!(
                 kind = &*self.gvk.kind,
                 error = e.0,
                 "a strategy made what cannot be decoded"
             );
         }
+    }
+
+    fn internal_annotations(&self) -> &'static [&'static str] {
+        self.strategy.internal_annotations()
     }
 
     fn stored(&self) -> Stored {

@@ -228,13 +228,9 @@ fn endpoint(
     let mut model =
         BuiltIn::new(making.scheme, gvk, strategy.clone()).ok_or_else(|| misfit("its kind is in no schema text"))?;
     model.store_protobuf = making.store_protobuf;
-    if !resource.key.is_empty() && !is_stored_version(resource) {
-        let conversion = kinds.find_conversion(group, version, name);
-        model.conversion = Some(match conversion {
-            Some(conversion) => conversion,
-            None => Arc::new(SameShape::between(resource)),
-        });
-    }
+    model.conversion = conversion(resource, kinds);
+    let versions = all.iter().filter(|r| !r.key.is_empty() && r.key == resource.key);
+    model.versions = versions.map(|r| (r.api_version(), conversion(r, kinds))).collect();
     let backing = if let Some(responder) = kinds.find_responder(group, name, "") {
         Backing::Responder(responder)
     } else if let Some(action) = kinds.find_action(group, name, "") {
@@ -332,6 +328,15 @@ fn scale(resource: &Resource, model: Arc<dyn Model>, all: &[Arc<Resource>]) -> S
             .collect(),
         declared: None,
     }
+}
+
+/// Between a resource's version and the one in which it is stored, if that is another.
+fn conversion(resource: &Resource, kinds: &Kinds) -> Option<Arc<dyn crate::builtin::Conversion>> {
+    if resource.key.is_empty() || is_stored_version(resource) {
+        return None;
+    }
+    let own = kinds.find_conversion(&resource.group, &resource.version, &resource.resource);
+    Some(own.unwrap_or_else(|| Arc::new(SameShape::between(resource))))
 }
 
 /// Versions that differ by their `apiVersion` alone.

@@ -98,8 +98,14 @@ pub trait Model: Send + Sync + 'static {
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
 
-    /// Brings what a strategy prepared into normal form again: members that are always there come back as zero values.
-    fn normalise(&self, _document: &mut Value) {}
+    /// Finishes what a strategy prepared: fields whose feature is off are dropped, and members that are always there come
+    /// back as zero values.
+    fn finish(&self, _new: &mut Value, _old: Option<&Value>) {}
+
+    /// Annotations that are fields inside the server: tables and metadata alone do not show them.
+    fn internal_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Checks against the schema, before the strategy does.
     fn validate(&self, _new: &Value, _old: Option<&Value>, _errors: &mut ErrorList) {}

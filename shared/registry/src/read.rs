@@ -385,7 +385,10 @@ pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: 
                 .iter()
                 .map(|o| document(endpoint, o))
                 .collect::<StatusResult<Vec<_>>>()?;
-            let items = items.iter().map(|d| table::partial(d, version)).collect();
+            let items = items
+                .iter()
+                .map(|d| table::partial(d, version, &*endpoint.model))
+                .collect();
             Value::from([
                 ("kind", "PartialObjectMetadataList".into()),
                 ("apiVersion", format!("meta.k8s.io/{version}").into()),

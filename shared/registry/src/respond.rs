@@ -153,7 +153,7 @@ pub fn tree(
             let options = table::Options::parse(&request.query)?;
             Cow::Owned(table::of_object(endpoint, value, version, &options))
         }
-        Transform::Partial(version) => Cow::Owned(table::partial(value, version)),
+        Transform::Partial(version) => Cow::Owned(table::partial(value, version, &*endpoint.model)),
         Transform::PartialList(_) => {
             let kind = endpoint.model.gvk();
             return Err(Status::not_acceptable(format!(

@@ -146,6 +146,11 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
+    /// Annotations that are fields inside the server: tables and metadata alone do not show them.
+    fn internal_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Checked before a delete, with the object as stored.
     fn validate_delete(&self, _cx: &Context, _object: &Value) -> StatusResult<()> {
         Ok(())

@@ -14,6 +14,7 @@ use triptych_schema::resource::{Column, Resource};
 
 use crate::age::age;
 use crate::endpoint::Endpoint;
+use crate::model::Model;
 use crate::options::Query;
 use crate::strategy::Strategy;
 
@@ -116,6 +117,7 @@ impl Watch {
 }
 
 struct Maker {
+    model: Arc<dyn Model>,
     resource: Arc<Resource>,
     strategy: Arc<dyn Strategy>,
     now: Timestamp,
@@ -124,6 +126,7 @@ struct Maker {
 impl Maker {
     fn of(endpoint: &Endpoint) -> Maker {
         Maker {
+            model: endpoint.model.clone(),
             resource: endpoint.resource.clone(),
             strategy: endpoint.strategy.clone(),
             now: (endpoint.services.now)(),
@@ -164,7 +167,7 @@ impl Maker {
         }
         let carried = match options.include {
             Include::None => Value::Null,
-            Include::Metadata => partial(object, version),
+            Include::Metadata => partial(object, version, &*self.model),
             Include::Object => object.clone(),
         };
         row.set_at(&["object"], carried);
@@ -187,11 +190,21 @@ fn default_cells(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 /// `PartialObjectMetadata` of an object.
-pub fn partial(object: &Value, version: &str) -> Value {
-    let metadata = object
+pub fn partial(object: &Value, version: &str, model: &dyn Model) -> Value {
+    let mut metadata = object
         .get("metadata")
         .cloned()
         .unwrap_or_else(|| Value::Object(Object::new()));
+    for annotation in model.internal_annotations() {
+        metadata.remove_at(&["annotations", annotation]);
+    }
+    if metadata
+        .at(&["annotations"])
+        .and_then(Value::as_object)
+        .is_some_and(Object::is_empty)
+    {
+        metadata.remove_at(&["annotations"]);
+    }
     Value::from([
         ("kind", "PartialObjectMetadata".into()),
         ("apiVersion", format!("meta.k8s.io/{version}").into()),

@@ -387,7 +387,9 @@ impl Encoder {
     fn tree_frame(&self, kind: &str, document: &Value, initial_end: bool) -> Bytes {
         let value = match (self.output.transform, &self.table) {
             (Transform::Table(_), Some(table)) => table.event(document, initial_end),
-            (Transform::Partial(version) | Transform::PartialList(version), _) => table::partial(document, version),
+            (Transform::Partial(version) | Transform::PartialList(version), _) => {
+                table::partial(document, version, &*self.model)
+            }
             _ => document.clone(),
         };
         if self.output.format == Format::Protobuf {

@@ -6,6 +6,7 @@
 pub mod custom;
 pub mod decode;
 pub mod default;
+pub mod gated;
 pub mod go_regex;
 pub mod go_text;
 pub mod managed;

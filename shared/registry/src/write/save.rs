@@ -69,7 +69,7 @@ async fn try_create(
     if endpoint.resource.first_generation > 0 {
         meta::set_generation(&mut object, i64::from(endpoint.resource.first_generation));
     }
-    normalise(endpoint, &mut object);
+    finish(endpoint, &mut object, None);
 
     let mut errors = ErrorList::new();
     let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
@@ -156,12 +156,11 @@ pub async fn prepare_update(
     meta::set_generation(&mut new, meta::generation(old));
     let watched = restrict(endpoint, cx, &mut new, old);
     strategy.prepare_update(cx, &mut new, old);
-    endpoint.model.normalise(&mut new);
     if watched.iter().any(|path| paths::differs(&new, old, path)) {
         meta::set_generation(&mut new, meta::generation(old) + 1);
     }
     keep_system_fields(&mut new, old);
-    normalise(endpoint, &mut new);
+    finish(endpoint, &mut new, Some(old));
 
     let mut errors = ErrorList::new();
     let namespaced = endpoint.resource.namespaced;
@@ -217,9 +216,9 @@ fn clear(endpoint: &Endpoint, document: &mut Value, path: &str) {
 
 /// Puts back the form that documents are kept in: what was cleared shows as Go's zero, members stand in Go's order, so
 /// that equal objects are equal bytes.
-fn normalise(endpoint: &Endpoint, object: &mut Value) {
+fn finish(endpoint: &Endpoint, object: &mut Value, old: Option<&Value>) {
     meta::set_text(object, "selfLink", "");
-    endpoint.model.normalise(object);
+    endpoint.model.finish(object, old);
     if !endpoint.model.bare_items() {
         // custom resources keep their members' order; what the server itself writes has one
         meta::metadata_mut(object).sort();
