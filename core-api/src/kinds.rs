@@ -52,6 +52,7 @@ pub fn all(access: &Access, context: &Context, loopback: &Arc<OnceLock<Loopback>
     crate::networking::register(&mut kinds);
     crate::node::register(&mut kinds);
     crate::policy::register(&mut kinds);
+    crate::resource::register(&mut kinds, context);
     crate::scheduling::register(&mut kinds);
     crate::storage::register(&mut kinds);
     crate::core::pod::register_late(&mut kinds, context, loopback);

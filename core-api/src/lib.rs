@@ -27,6 +27,7 @@ pub mod options;
 pub mod policy;
 pub mod printing;
 pub mod rbac;
+pub mod resource;
 pub mod scheduling;
 pub mod schema;
 pub mod storage;

@@ -277,9 +277,9 @@ fn zero(shape: &Shape) -> Value {
 
 /// The Go name of a field: its first letter, or the abbreviation it begins with, in capitals.
 pub fn go_name(json: &str) -> String {
-    const ABBREVIATIONS: [&str; 27] = [
-        "aws", "api", "csi", "dns", "fc", "fs", "gce", "gid", "gmsa", "grpc", "http", "id", "io", "ip", "iscsi", "nfs",
-        "os", "pod", "qos", "rbd", "se", "sctp", "tcp", "tls", "tty", "uid", "url",
+    const ABBREVIATIONS: [&str; 28] = [
+        "aws", "api", "cel", "csi", "dns", "fc", "fs", "gce", "gid", "gmsa", "grpc", "http", "id", "io", "ip", "iscsi",
+        "nfs", "os", "pod", "qos", "rbd", "se", "sctp", "tcp", "tls", "tty", "uid", "url",
     ];
     match json {
         "cephfs" => return "CephFS".into(),
