@@ -4,15 +4,14 @@ use jiff::Timestamp;
 use triptych_object::field::ErrorList;
 use triptych_object::{Value, meta};
 use triptych_registry::age::age;
-use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
 use super::claim::Namespaces;
 use super::defaults;
 use super::requests::{admin_request, device_claim};
-use crate::validation::check;
 use crate::validation::label_selector::labels;
 use crate::validation::volume_claim::annotations;
+use crate::validation::{Cursor, check};
 
 /// The strategy of `resourceclaimtemplates`.
 pub struct Templates(pub Namespaces);
@@ -28,16 +27,12 @@ impl Strategy for Templates {
             let path = format!("spec.devices.requests[{i}].adminAccess");
             self.0.check_admin_access(&cx.namespace, path, errors);
         }
-        check(new, errors, |template| {
-            let metadata = template.field("spec").field("metadata");
-            annotations(metadata.field("annotations"));
-            labels(metadata.field("labels"));
-            device_claim(template.field("spec").field("spec").field("devices"));
-        });
+        check(new, errors, whole);
     }
 
     fn validate_update(&self, _cx: &Context, new: &Value, old: &Value, errors: &mut ErrorList) {
         check(new, errors, |template| {
+            whole(template);
             let spec = template.field("spec");
             if spec.value() != old.get("spec") {
                 spec.invalid(spec.go_struct(), "field is immutable");
@@ -45,11 +40,14 @@ impl Strategy for Templates {
         });
     }
 
-    fn repeated_meta_checks(&self) -> RepeatedMetaChecks {
-        RepeatedMetaChecks::Update
-    }
-
     fn cells(&self, template: &Value, now: Timestamp) -> Option<Vec<Value>> {
         Some(vec![meta::name(template).into(), age(template, now).into()])
     }
+}
+
+fn whole(template: Cursor<'_>) {
+    let metadata = template.field("spec").field("metadata");
+    annotations(metadata.field("annotations"));
+    labels(metadata.field("labels"));
+    device_claim(template.field("spec").field("spec").field("devices"));
 }

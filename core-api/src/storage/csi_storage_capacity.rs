@@ -1,10 +1,11 @@
 //! CSIStorageCapacity: how much storage of a class is left in a part of the cluster.
 
-use triptych_object::Value;
+use jiff::Timestamp;
 use triptych_object::field::ErrorList;
+use triptych_object::{Value, meta};
 use triptych_registry::strategy::{Context, Strategy};
 
-use crate::apps::workload::selector_is_valid;
+use crate::apps::workload::{immutable, selector_is_valid};
 use crate::core::node_labels;
 use crate::validation::label_selector::{Lenience, label_selector};
 use crate::validation::{Cursor, check, names as rules, resource_names};
@@ -22,9 +23,14 @@ impl Strategy for CsiStorageCapacities {
         check(new, errors, |capacity| {
             whole(capacity, Lenience { invalid_values });
             for member in ["nodeTopology", "storageClassName"] {
-                crate::apps::workload::immutable(capacity.field(member), old.get(member));
+                immutable(capacity.field(member), old.get(member));
             }
         });
+    }
+
+    fn cells(&self, capacity: &Value, _now: Timestamp) -> Option<Vec<Value>> {
+        let created = meta::text(capacity, "creationTimestamp");
+        Some(vec![meta::name(capacity).into(), created.into()])
     }
 
     fn warnings(&self, _cx: &Context, new: &Value, _old: Option<&Value>) -> Vec<String> {

@@ -164,7 +164,14 @@ fn place(endpoint: &Endpoint, label: &str) -> StatusResult<Place> {
         .iter()
         .any(|s| !matches!(&**s, "metadata.name" | "metadata.namespace"));
     Err(Status::bad_request(if own || !endpoint.model.bare_items() {
-        format!("field label not supported: {label}")
+        match (&*resource.group, &*resource.kind) {
+            ("batch", "Job") => format!("field label {} not supported for Job", quote(label)),
+            ("resource.k8s.io", "ResourceSlice") => format!(
+                "field label not supported for {}, Kind=ResourceSlice: {label}",
+                resource.api_version()
+            ),
+            _ => format!("field label not supported: {label}"),
+        }
     } else {
         format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
