@@ -40,12 +40,11 @@ async fn follow(objects: &Loopback, schemas: &Collection, levels: &Collection) {
     };
     loop {
         for schema in outdated(schemas, levels) {
-            let name = meta::name(&schema).to_owned();
-            if let Err(status) = objects.apply_status(target("flowschemas"), &name, &schema).await
+            if let Err(status) = tell(objects, &schema).await
                 && status.code != 404
             {
                 tracing::info!(
-                    name,
+                    name = meta::name(&schema),
                     why = status.message,
                     "cannot tell whether the priority level exists"
                 );
