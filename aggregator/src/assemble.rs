@@ -27,7 +27,7 @@ use triptych_schema::Table;
 use triptych_server::claim::Table as Claims;
 use triptych_server::discovery::fetch::PoolFetch;
 use triptych_server::discovery::{Own, Publication, Published, services};
-use triptych_server::health::Check;
+use triptych_server::health::{Check, Latch};
 use triptych_server::metrics::Metrics;
 use triptych_server::neighbours::Neighbour;
 use triptych_server::next_tier::NextTier;
@@ -55,6 +55,40 @@ const TRUST_REFRESH: Duration = Duration::from_secs(10);
 
 /// A start waits no longer than this for core-api's discovery.
 const DISCOVERY_WAIT: Duration = Duration::from_secs(5);
+
+/// Checks of kube-apiserver for what runs here from the start: good once caches are filled.
+const CONTROLLERS: &[&str] = &[
+    "aggregator-reload-proxy-client-cert",
+    "start-kube-aggregator-informers",
+    "apiservice-status-local-available-controller",
+    "apiservice-status-remote-available-controller",
+    "apiservice-registration-controller",
+    "apiservice-openapi-controller",
+    "apiservice-openapiv3-controller",
+];
+
+/// Checks of kube-apiserver for what is done in the tiers behind: shown as last heard.
+const BEHIND: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+];
 
 /// Why the aggregator could not start or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +212,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         endpoints: published.map(|ip| Endpoints::new(stores.default().clone(), ip)),
         request_header: settings.request_header,
     });
+    let registered = Latch::default();
     let (service_there, service_first) = watch::channel(false);
     let (authentication_there, authentication_first) = watch::channel(false);
 
@@ -205,10 +240,15 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         .build(build)
         .check(store_check(stores))
         .synced(rbac.synced())
-        .on_start(
-            "kube-apiserver-autoregistration",
-            registration.clone().register_built_in(core_documents),
-        )
+        .check(Check::latch("autoregister-completion", registered.clone()))
+        .on_start("kube-apiserver-autoregistration", {
+            let registering = registration.clone().register_built_in(core_documents);
+            async move {
+                registering.await?;
+                registered.set();
+                Ok(())
+            }
+        })
         .on_start("apiservice-discovery-controller", discovered(publication.clone()))
         .on_start("bootstrap-controller", front_door::first(service_first))
         .on_start(
@@ -223,7 +263,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         .background(front_door.clone().keep_service(lifecycle, service_there))
         .background(front_door.clone().keep_authentication(authentication_there))
         .on_stop(front_door::on_stop(front_door))
-        .background(next.follow())
+        .background(next.clone().follow())
         .background(core.follow())
         .background(forwarding.follow())
         .background(trust.keep_fresh(TRUST_REFRESH));
@@ -233,6 +273,12 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     for collection in collections.iter() {
         let cache = collection.cache.clone();
         tier = tier.synced(async move { cache.filled().await });
+    }
+    for controller in CONTROLLERS {
+        tier = tier.on_start(controller, std::future::ready(Ok(())));
+    }
+    for check in BEHIND {
+        tier = tier.check(next.check(check));
     }
     let bound = tier.bind().await?;
     // the first and only time

@@ -14,11 +14,15 @@ use triptych_client::Api;
 use crate::health::Check;
 
 const ASK_EVERY: Duration = Duration::from_secs(5);
+/// While something is not good yet.
+const ASK_SOON: Duration = Duration::from_millis(500);
+/// A check that every tier has: its caches are filled.
+const STARTED: &str = "informer-sync";
 
 /// The next tier as last heard.
 pub struct NextTier {
     api: Api,
-    good: ArcSwap<BTreeSet<String>>,
+    report: ArcSwap<Report>,
     paths: ArcSwap<Vec<String>>,
 }
 
@@ -27,7 +31,7 @@ impl NextTier {
     pub fn new(api: Api) -> Arc<NextTier> {
         Arc::new(NextTier {
             api,
-            good: ArcSwap::default(),
+            report: ArcSwap::default(),
             paths: ArcSwap::default(),
         })
     }
@@ -36,24 +40,26 @@ impl NextTier {
     pub async fn follow(self: Arc<Self>) {
         loop {
             self.ask().await;
-            tokio::time::sleep(ASK_EVERY).await;
+            let report = self.report.load();
+            let good = report.bad.is_empty() && !report.good.is_empty();
+            tokio::time::sleep(if good { ASK_EVERY } else { ASK_SOON }).await;
         }
     }
 
     async fn ask(&self) {
         let report = self.api.text("/readyz?verbose").await;
-        self.good
-            .store(Arc::new(report.map(|text| good_checks(&text)).unwrap_or_default()));
+        let report = report.map(|text| Report::read(&text)).unwrap_or_default();
+        self.report.store(Arc::new(report));
         if let Ok(index) = self.api.get("/").await {
             let paths = index.array_at(&["paths"]).iter().filter_map(|p| p.as_str());
             self.paths.store(Arc::new(paths.map(str::to_owned).collect()));
         }
     }
 
-    /// A check of the next tier, shown here and not counted.
+    /// A check of the next tier, shown here and not counted. What it has under no such name is good when it has started.
     pub fn check(self: &Arc<Self>, name: &str) -> Check {
         let (next, wanted) = (Arc::clone(self), name.to_owned());
-        let probe = move || match next.good.load().contains(&wanted) {
+        let probe = move || match next.report.load().is_good(&wanted) {
             true => Ok(()),
             false => Err("not good when last heard".to_owned()),
         };
@@ -66,13 +72,31 @@ impl NextTier {
     }
 }
 
-/// The names in `[+]name ok` lines.
-fn good_checks(report: &str) -> BTreeSet<String> {
-    let lines = report.lines().filter_map(|l| l.strip_prefix("[+]"));
-    lines
-        .filter_map(|l| l.split_whitespace().next())
-        .map(str::to_owned)
-        .collect()
+/// The checks of a verbose health report.
+#[derive(Debug, Default)]
+struct Report {
+    good: BTreeSet<String>,
+    bad: BTreeSet<String>,
+}
+
+impl Report {
+    fn read(text: &str) -> Report {
+        let names = |sign: &str| {
+            let lines = text.lines().filter_map(|l| l.strip_prefix(sign));
+            lines
+                .filter_map(|l| l.split_whitespace().next())
+                .map(str::to_owned)
+                .collect()
+        };
+        Report {
+            good: names("[+]"),
+            bad: names("[-]"),
+        }
+    }
+
+    fn is_good(&self, name: &str) -> bool {
+        self.good.contains(name) || !self.bad.contains(name) && self.good.contains(STARTED)
+    }
 }
 
 #[cfg(test)]
@@ -81,10 +105,11 @@ mod tests {
 
     #[test]
     fn a_report_is_read_line_by_line() {
-        let report = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/x ok\nreadyz check failed\n";
-        assert_eq!(
-            good_checks(report),
-            ["ping", "poststarthook/x"].map(str::to_owned).into()
-        );
+        let text = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]informer-sync ok\nreadyz check failed\n";
+        let report = Report::read(text);
+        for (name, good) in [("ping", true), ("etcd", false), ("poststarthook/unheard-of", true)] {
+            assert_eq!(report.is_good(name), good, "{name}");
+        }
+        assert!(!Report::default().is_good("ping"));
     }
 }
