@@ -38,7 +38,7 @@ pub fn all(access: &Access, context: &Context, loopback: &Arc<OnceLock<Loopback>
     let mut kinds = Kinds::new();
     crate::authentication::register(&mut kinds, access);
     crate::authorization::register(&mut kinds, access);
-    crate::admissionregistration::register(&mut kinds);
+    crate::admissionregistration::register(&mut kinds, access, context);
     crate::apps::register(&mut kinds);
     crate::autoscaling::register(&mut kinds);
     crate::batch::register(&mut kinds);

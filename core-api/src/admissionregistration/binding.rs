@@ -2,20 +2,22 @@
 
 use std::collections::HashSet;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_object::field::ErrorList;
-use triptych_object::{Value, meta};
+use triptych_object::{StatusResult, Value, meta};
 use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
-use triptych_registry::strategy::{Context, Strategy};
+use triptych_registry::strategy::{Context, Reservation, Strategy};
 
 use super::matching::{match_resources, param_ref, shown_param_ref};
+use super::param_access::ParamAccess;
 use super::policy::Does;
 use super::warn_of_static_name;
 use crate::validation::{Cursor, check, names as rules};
 
 /// The strategy of `mutatingadmissionpolicybindings` or `validatingadmissionpolicybindings`.
-pub struct Bindings(pub Does);
+pub struct Bindings(pub Does, pub ParamAccess);
 
 impl Strategy for Bindings {
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
@@ -48,6 +50,18 @@ impl Strategy for Bindings {
 
     fn warnings(&self, _cx: &Context, new: &Value, _old: Option<&Value>) -> Vec<String> {
         warn_of_static_name(new)
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        cx: &'a Context,
+        new: &'a mut Value,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
+        Box::pin(async move {
+            self.1.check_binding(self.0, &cx.user, new, old).await?;
+            Ok(None)
+        })
     }
 
     fn cells(&self, binding: &Value, now: Timestamp) -> Option<Vec<Value>> {

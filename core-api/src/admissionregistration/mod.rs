@@ -4,12 +4,16 @@
 
 mod binding;
 mod matching;
+mod param_access;
 mod policy;
 mod rules;
 mod webhook_configuration;
 
 use triptych_object::{Value, meta};
 
+use self::param_access::ParamAccess;
+use crate::access::Access;
+use crate::context::Context;
 use crate::kinds::Kinds;
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -17,16 +21,33 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const STATIC_SUFFIX: &str = ".static.k8s.io";
 
 /// Gives the kinds of this group their strategies.
-pub fn register(kinds: &mut Kinds) {
+pub fn register(kinds: &mut Kinds, access: &Access, context: &Context) {
     use policy::Does::{Mutates, Validates};
+    let params = ParamAccess::new(access.authorization.clone(), context.clone());
     let webhooks = webhook_configuration::WebhookConfigurations;
     kinds.strategy(GROUP, "mutatingwebhookconfigurations", webhooks);
     kinds.strategy(GROUP, "validatingwebhookconfigurations", webhooks);
-    kinds.strategy(GROUP, "mutatingadmissionpolicies", policy::Policies(Mutates));
-    kinds.strategy(GROUP, "validatingadmissionpolicies", policy::Policies(Validates));
+    kinds.strategy(
+        GROUP,
+        "mutatingadmissionpolicies",
+        policy::Policies(Mutates, params.clone()),
+    );
+    kinds.strategy(
+        GROUP,
+        "validatingadmissionpolicies",
+        policy::Policies(Validates, params.clone()),
+    );
     kinds.subresource(GROUP, "validatingadmissionpolicies", "status", policy::Status);
-    kinds.strategy(GROUP, "mutatingadmissionpolicybindings", binding::Bindings(Mutates));
-    kinds.strategy(GROUP, "validatingadmissionpolicybindings", binding::Bindings(Validates));
+    kinds.strategy(
+        GROUP,
+        "mutatingadmissionpolicybindings",
+        binding::Bindings(Mutates, params.clone()),
+    );
+    kinds.strategy(
+        GROUP,
+        "validatingadmissionpolicybindings",
+        binding::Bindings(Validates, params),
+    );
 }
 
 /// The warning about a reserved name.

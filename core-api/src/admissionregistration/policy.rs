@@ -2,14 +2,16 @@
 
 use std::collections::HashSet;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_object::field::ErrorList;
-use triptych_object::{Value, meta, names};
+use triptych_object::{StatusResult, Value, meta, names};
 use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
-use triptych_registry::strategy::{Context, Strategy};
+use triptych_registry::strategy::{Context, Reservation, Strategy};
 
 use super::matching::{FAILURE_POLICIES, REINVOCATION_POLICIES, match_conditions, match_resources, param_kind};
+use super::param_access::ParamAccess;
 use super::warn_of_static_name;
 use crate::validation::conditions::conditions;
 use crate::validation::{Cursor, check, names as rules};
@@ -28,7 +30,7 @@ pub enum Does {
 }
 
 /// The strategy of `mutatingadmissionpolicies` or `validatingadmissionpolicies`.
-pub struct Policies(pub Does);
+pub struct Policies(pub Does, pub ParamAccess);
 
 /// The strategy of `validatingadmissionpolicies/status`.
 pub struct Status;
@@ -56,6 +58,18 @@ impl Strategy for Policies {
 
     fn warnings(&self, _cx: &Context, new: &Value, _old: Option<&Value>) -> Vec<String> {
         warn_of_static_name(new)
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        cx: &'a Context,
+        new: &'a mut Value,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
+        Box::pin(async move {
+            self.1.check_policy(&cx.user, new, old).await?;
+            Ok(None)
+        })
     }
 
     fn cells(&self, policy: &Value, now: Timestamp) -> Option<Vec<Value>> {

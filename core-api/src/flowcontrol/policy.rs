@@ -51,7 +51,9 @@ const MANDATORY: [&str; 2] = [EXEMPT, "catch-all"];
 
 /// Name, shares of the capacity, per cent that can be lent, queues and the size of a hand; without queues what is too
 /// much is refused.
-const LEVELS: [(&str, i64, i64, Option<(i64, i64)>); 7] = [
+type Level = (&'static str, i64, i64, Option<(i64, i64)>);
+
+const LEVELS: [Level; 7] = [
     ("catch-all", 5, 0, None),
     ("global-default", 20, 50, Some((128, 6))),
     ("leader-election", 10, 0, Some((16, 4))),

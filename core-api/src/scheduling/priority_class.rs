@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use triptych_object::field::ErrorList;
-use triptych_object::{Value, meta};
+use triptych_object::{GroupResource, Status, StatusResult, Value, meta};
 use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
@@ -58,6 +58,16 @@ impl Strategy for PriorityClasses {
 
     fn repeated_meta_checks(&self) -> RepeatedMetaChecks {
         RepeatedMetaChecks::Update
+    }
+
+    fn validate_delete(&self, _cx: &Context, class: &Value) -> StatusResult<()> {
+        let name = meta::name(class);
+        if SYSTEM_CLASSES.iter().all(|(system, ..)| *system != name) {
+            return Ok(());
+        }
+        let resource = GroupResource::new(super::GROUP, "priorityclasses");
+        let why = "this is a system priority class and cannot be deleted";
+        Err(Status::forbidden(&resource, name, why))
     }
 
     fn cells(&self, class: &Value, now: Timestamp) -> Option<Vec<Value>> {

@@ -385,15 +385,21 @@ pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: 
                 .iter()
                 .map(|o| document(endpoint, o))
                 .collect::<StatusResult<Vec<_>>>()?;
-            let items = items
+            let items: Vec<Value> = items
                 .iter()
                 .map(|d| table::partial(d, version, &*endpoint.model))
                 .collect();
+            // kube-apiserver appends to a list that it never made
+            let items = if items.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(items)
+            };
             Value::from([
                 ("kind", "PartialObjectMetadataList".into()),
                 ("apiVersion", format!("meta.k8s.io/{version}").into()),
                 ("metadata", metadata),
-                ("items", Value::Array(items)),
+                ("items", items),
             ])
         }
         Transform::Partial(_) => {
