@@ -3,23 +3,40 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use triptych_admission::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use triptych_admission::default_ingress_class::DefaultIngressClass;
+use triptych_admission::default_storage_class::DefaultStorageClass;
 use triptych_admission::default_toleration_seconds::DefaultTolerationSeconds;
+use triptych_admission::deny_service_external_ips::DenyServiceExternalIPs;
 use triptych_admission::lookup::{Facts, Lookup};
 use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Namespaces};
+use triptych_admission::persistent_volume_claim_resize::PersistentVolumeClaimResize;
+use triptych_admission::pod_security::{PodSecurity, Pods};
+use triptych_admission::pod_topology_labels::PodTopologyLabels;
 use triptych_admission::priority::Priority;
+use triptych_admission::runtime_class::RuntimeClass;
 use triptych_admission::selection::AdmissionSettings;
 use triptych_admission::service_account::ServiceAccount;
+use triptych_admission::storage_object_in_use_protection::StorageObjectInUseProtection;
 use triptych_admission::taint_nodes_by_condition::TaintNodesByCondition;
 use triptych_admission::{Chain, Plugin};
 use triptych_object::{Status, StatusResult, Value, json};
+use triptych_registry::Permit;
 use triptych_registry::catalogue::Collections;
 use triptych_registry::collection::Collection;
-use triptych_storage::cache::View;
+use triptych_storage::{Object, View};
 
 use crate::unenforced::Unenforced;
 
 /// All plugins that are to run, and `unenforced` after them.
-pub fn chain(collections: &Arc<Collections>, settings: &AdmissionSettings, unenforced: Unenforced) -> Chain {
+pub fn chain(
+    collections: &Arc<Collections>,
+    permit: &Arc<dyn Permit>,
+    settings: &AdmissionSettings,
+    unenforced: Unenforced,
+) -> Chain {
+    let storage_classes = kept(collections, "storage.k8s.io", "storageclasses");
+    let nodes = kept(collections, "", "nodes");
     let plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(NamespaceLifecycle(LocalNamespaces(collections.clone()))),
         Box::new(ServiceAccount {
@@ -33,6 +50,28 @@ pub fn chain(collections: &Arc<Collections>, settings: &AdmissionSettings, unenf
             not_ready: settings.not_ready_seconds,
             unreachable: settings.unreachable_seconds,
         }),
+        Box::new(PodSecurity {
+            namespaces: kept(collections, "", "namespaces"),
+            pods: Arc::new(LocalPods(collections.clone())),
+        }),
+        Box::new(DefaultStorageClass {
+            classes: storage_classes.clone(),
+        }),
+        Box::new(StorageObjectInUseProtection),
+        Box::new(PersistentVolumeClaimResize {
+            classes: storage_classes,
+        }),
+        Box::new(RuntimeClass {
+            classes: kept(collections, "node.k8s.io", "runtimeclasses"),
+        }),
+        Box::new(CertificateApproval(permit.clone())),
+        Box::new(CertificateSigning(permit.clone())),
+        Box::new(CertificateSubjectRestriction),
+        Box::new(DefaultIngressClass {
+            classes: kept(collections, "networking.k8s.io", "ingressclasses"),
+        }),
+        Box::new(DenyServiceExternalIPs),
+        Box::new(PodTopologyLabels { nodes }),
     ];
     let mut plugins = settings.select(plugins);
     plugins.push(Box::new(unenforced));
@@ -119,5 +158,18 @@ impl Namespaces for LocalNamespaces {
                 Some(_) => Namespace::Active,
             })
         })
+    }
+}
+
+/// The pods of this tier.
+struct LocalPods(Arc<Collections>);
+
+impl Pods for LocalPods {
+    fn in_namespace(&self, namespace: &str) -> StatusResult<Vec<Arc<Object>>> {
+        let Some(collection) = self.0.get("", "pods") else {
+            return Ok(Vec::new());
+        };
+        let snapshot = collection.cache.snapshot().map_err(|e| collection.read_error(e))?;
+        Ok(snapshot.range(&collection.scope(namespace)).cloned().collect())
     }
 }

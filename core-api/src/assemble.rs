@@ -110,10 +110,11 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let unenforced = Unenforced {
         allowed: settings.served.allow_unenforced.clone(),
     };
-    let admission = admission::chain(&collections, &settings.admission, unenforced);
+    let permit: Arc<dyn Permit> = Arc::new(Permission(authorizer.clone()));
+    let admission = admission::chain(&collections, &permit, &settings.admission, unenforced);
     let services = Arc::new(Services {
         admission: Arc::new(admission),
-        permit: Arc::new(Permission(authorizer.clone())),
+        permit,
         meta: scheme.clone(),
         now: Timestamp::now,
         min_watch_seconds: settings.min_watch_seconds,
