@@ -8,9 +8,12 @@ use triptych_admission::default_ingress_class::DefaultIngressClass;
 use triptych_admission::default_storage_class::DefaultStorageClass;
 use triptych_admission::default_toleration_seconds::DefaultTolerationSeconds;
 use triptych_admission::deny_service_external_ips::DenyServiceExternalIPs;
-use triptych_admission::lookup::{Facts, Lookup};
+use triptych_admission::limit_ranger::LimitRanger;
+use triptych_admission::lookup::{Facts, Find, Lookup};
 use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Namespaces};
+use triptych_admission::node_restriction::NodeRestriction;
 use triptych_admission::persistent_volume_claim_resize::PersistentVolumeClaimResize;
+use triptych_admission::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
 use triptych_admission::pod_security::{PodSecurity, Pods};
 use triptych_admission::pod_topology_labels::PodTopologyLabels;
 use triptych_admission::priority::Priority;
@@ -39,8 +42,19 @@ pub fn chain(
     let nodes = kept(collections, "", "nodes");
     let plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(NamespaceLifecycle(LocalNamespaces(collections.clone()))),
+        Box::new(LimitRanger {
+            ranges: kept(collections, "", "limitranges"),
+        }),
         Box::new(ServiceAccount {
             accounts: kept(collections, "", "serviceaccounts"),
+        }),
+        Box::new(NodeRestriction {
+            pods: read(collections, "", "pods"),
+            nodes: nodes.clone(),
+            claims: read(collections, "", "persistentvolumeclaims"),
+            volumes: read(collections, "", "persistentvolumes"),
+            drivers: read(collections, "storage.k8s.io", "csidrivers"),
+            permit: permit.clone(),
         }),
         Box::new(TaintNodesByCondition),
         Box::new(Priority {
@@ -71,69 +85,86 @@ pub fn chain(
             classes: kept(collections, "networking.k8s.io", "ingressclasses"),
         }),
         Box::new(DenyServiceExternalIPs),
-        Box::new(PodTopologyLabels { nodes }),
+        Box::new(PodTopologyLabels { nodes: nodes.clone() }),
+        Box::new(NodeDeclaredFeatureValidator { nodes: nodes.clone() }),
+        Box::new(PodResizeValidator { nodes }),
     ];
     let mut plugins = settings.select(plugins);
     plugins.push(Box::new(unenforced));
     Chain::new(plugins)
 }
 
-/// Facts of all objects of a resource; of none, if it is not served.
-fn kept<T: Facts>(collections: &Collections, group: &str, resource: &str) -> Arc<dyn Lookup<T>> {
-    match collections.get(group, resource) {
-        Some(collection) => Arc::new(Kept {
-            view: View::new(collection.cache.clone(), |object| {
-                Some(T::of(&json::from_slice(object.bytes()).ok()?))
-            }),
-            collection: collection.clone(),
-        }),
-        None => Arc::new(Nothing),
+/// Facts of all objects of a resource, taken once per change; of none, if it is not served.
+fn kept<T: Facts>(collections: &Collections, group: &str, resource: &str) -> Arc<Kept<T>> {
+    let collection = collections.get(group, resource).cloned();
+    let view = collection.as_ref().map(|collection| {
+        View::new(collection.cache.clone(), |object| {
+            Some(T::of(&json::from_slice(object.bytes()).ok()?))
+        })
+    });
+    Arc::new(Kept {
+        read: Read(collection),
+        view,
+    })
+}
+
+/// Facts of single objects, taken when asked for: for resources of which there may be very many.
+fn read(collections: &Collections, group: &str, resource: &str) -> Arc<Read> {
+    Arc::new(Read(collections.get(group, resource).cloned()))
+}
+
+struct Kept<T> {
+    read: Read,
+    view: Option<View<T>>,
+}
+
+impl<T: Facts> Find<T> for Kept<T> {
+    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>> {
+        let known = self.view.as_ref().and_then(|view| {
+            let key = self.read.0.as_ref()?.key(namespace, name).ok()?;
+            view.load()?.get(&key).cloned()
+        });
+        match known {
+            Some(known) => Box::pin(std::future::ready(Ok(Some(known)))),
+            None => self.read.get(namespace, name),
+        }
     }
 }
 
-/// Facts of this tier's own objects, taken once per change.
-struct Kept<T> {
-    collection: Arc<Collection>,
-    view: View<T>,
+impl<T: Facts> Lookup<T> for Kept<T> {
+    fn all(&self, namespace: &str) -> StatusResult<Vec<Arc<T>>> {
+        let (Some(view), Some(collection)) = (&self.view, &self.read.0) else {
+            return Ok(Vec::new());
+        };
+        match view.load() {
+            Some(view) => Ok(view.range(&collection.scope(namespace)).cloned().collect()),
+            None => Err(Status::too_many_requests("storage is (re)initializing", 1)),
+        }
+    }
 }
 
-impl<T: Facts> Lookup<T> for Kept<T> {
+struct Read(Option<Arc<Collection>>);
+
+impl<T: Facts> Find<T> for Read {
     fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>> {
         Box::pin(async move {
-            // a name that cannot be a key belongs to nothing
-            let Ok(key) = self.collection.key(namespace, name) else {
+            let Some(collection) = &self.0 else {
                 return Ok(None);
             };
-            if let Some(known) = self.view.load().and_then(|view| view.get(&key).cloned()) {
-                return Ok(Some(known));
-            }
-            let object = self.collection.get_consistent(&key).await?;
+            // a name that cannot be a key belongs to nothing
+            let Ok(key) = collection.key(namespace, name) else {
+                return Ok(None);
+            };
+            let object = match collection.cache.get(&key) {
+                Ok(Some(object)) => Some(object),
+                _ => collection.get_consistent(&key).await?,
+            };
             let Some(object) = object.filter(|o| o.broken().is_none()) else {
                 return Ok(None);
             };
             let object: Value = json::from_slice(object.bytes()).map_err(Status::internal)?;
             Ok(Some(Arc::new(T::of(&object))))
         })
-    }
-
-    fn all(&self) -> StatusResult<Vec<Arc<T>>> {
-        match self.view.load() {
-            Some(view) => Ok(view.iter().map(|(_, facts)| facts.clone()).collect()),
-            None => Err(Status::too_many_requests("storage is (re)initializing", 1)),
-        }
-    }
-}
-
-/// Of a resource that is not served.
-struct Nothing;
-
-impl<T: Send + Sync + 'static> Lookup<T> for Nothing {
-    fn get<'a>(&'a self, _namespace: &'a str, _name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
-
-    fn all(&self) -> StatusResult<Vec<Arc<T>>> {
-        Ok(Vec::new())
     }
 }
 

@@ -9,7 +9,6 @@ use triptych_registry::admission::{Attributes, Operation, Warnings};
 
 /// What `--allow-unenforced` may name here.
 pub const UNENFORCED: &[&str] = &[
-    "limitranges",
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
     "mutatingwebhookconfigurations",

@@ -12,6 +12,7 @@ use triptych_registry::Permit;
 use triptych_registry::admission::{Attributes, Operation, Warnings};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::chain::{Plugin, forbidden};
 use crate::pods;
@@ -199,6 +200,25 @@ impl Plugin for CertificateSubjectRestriction {
 
 /// The organizations in the subject of a request, which is PEM in base64.
 fn organizations(request: &str) -> Result<Vec<String>, String> {
+    subject(request, |subject| subject.iter_organization().map(text).collect())
+}
+
+/// The common name in the subject of a request, which is PEM in base64; of several the last.
+pub(crate) fn common_name(request: &str) -> Result<String, String> {
+    subject(request, |subject| {
+        subject.iter_common_name().last().map(text).unwrap_or_default()
+    })
+}
+
+/// A name in an encoding that cannot be read is taken raw, so that an odd encoding is no way around a check.
+fn text(attribute: &AttributeTypeAndValue<'_>) -> String {
+    match attribute.as_str() {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(attribute.as_slice()).into_owned(),
+    }
+}
+
+fn subject<T>(request: &str, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, String> {
     const NO_PEM: &str = "PEM block type must be CERTIFICATE REQUEST";
     let pem = BASE64_STANDARD.decode(request).map_err(|e| e.to_string())?;
     let (_, block) = x509_parser::pem::parse_x509_pem(&pem).map_err(|_| NO_PEM)?;
@@ -206,13 +226,7 @@ fn organizations(request: &str) -> Result<Vec<String>, String> {
         return Err(NO_PEM.to_owned());
     }
     let (_, request) = X509CertificationRequest::from_der(&block.contents).map_err(|e| e.to_string())?;
-    let subject = &request.certification_request_info.subject;
-    // an organization in an encoding that cannot be read is shown raw: it is no name to compare with, but no way around
-    let name = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| match attribute.as_str() {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(attribute.as_slice()).into_owned(),
-    };
-    Ok(subject.iter_organization().map(name).collect())
+    Ok(read(&request.certification_request_info.subject))
 }
 
 #[cfg(test)]

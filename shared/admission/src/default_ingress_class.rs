@@ -65,7 +65,7 @@ impl DefaultIngressClass {
         if named || meta::annotation(ingress, "kubernetes.io/ingress.class").is_some() {
             return Ok(());
         }
-        let classes = match self.classes.all() {
+        let classes = match self.classes.all("") {
             Ok(classes) => classes,
             Err(status) => return Err(forbidden(attributes, Some(ingress), &status.message)),
         };

@@ -74,7 +74,7 @@ impl DefaultStorageClass {
         if class_of(claim).is_some() {
             return Ok(());
         }
-        let classes = match self.classes.all() {
+        let classes = match self.classes.all("") {
             Ok(classes) => classes,
             Err(status) => return Err(forbidden(attributes, Some(claim), &status.message)),
         };

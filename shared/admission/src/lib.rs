@@ -5,16 +5,20 @@
 //! - [`selection`]: which plugins run, by flags, and their order;
 //! - one file per plugin. A tier puts together the plugins that concern what it serves.
 
+pub mod amounts;
 pub mod certificates;
 pub mod chain;
 pub mod default_ingress_class;
 pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod deny_service_external_ips;
+pub mod limit_ranger;
 pub mod lookup;
 pub mod namespace_lifecycle;
 pub mod node;
+pub mod node_restriction;
 pub mod persistent_volume_claim_resize;
+pub mod pod_resize;
 pub mod pod_security;
 pub mod pod_topology_labels;
 pub mod pods;

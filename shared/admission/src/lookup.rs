@@ -9,16 +9,19 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use triptych_object::{StatusResult, Value};
 
-/// Objects of one kind, as far as they matter to a plugin.
-pub trait Lookup<T>: Send + Sync + 'static {
+/// Single objects of one kind, as far as they matter to a plugin.
+pub trait Find<T>: Send + Sync + 'static {
     /// The object of a name; the namespace is empty for cluster-scoped kinds.
     fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>>;
-
-    /// All objects that are known, in the order of their names.
-    fn all(&self) -> StatusResult<Vec<Arc<T>>>;
 }
 
-/// Taken out of an object once, when it changes.
+/// All objects of one kind, as far as they matter to a plugin.
+pub trait Lookup<T>: Find<T> {
+    /// All objects of a namespace (empty for cluster-scoped kinds) that are known, in the order of their names.
+    fn all(&self, namespace: &str) -> StatusResult<Vec<Arc<T>>>;
+}
+
+/// What is taken out of an object.
 pub trait Facts: Send + Sync + Sized + 'static {
     /// Of this object.
     fn of(object: &Value) -> Self;
@@ -34,7 +37,7 @@ pub(crate) mod fixed {
 
     impl<T: Facts> Fixed<T> {
         #[allow(clippy::unwrap_used)]
-        pub fn of(objects: &[&str]) -> Arc<dyn Lookup<T>> {
+        pub fn of(objects: &[&str]) -> Arc<Fixed<T>> {
             let read = |text: &&str| {
                 let object = json::from_slice(text.as_bytes()).unwrap();
                 let facts = Arc::new(T::of(&object));
@@ -48,15 +51,18 @@ pub(crate) mod fixed {
         }
     }
 
-    impl<T: Send + Sync + 'static> Lookup<T> for Fixed<T> {
+    impl<T: Send + Sync + 'static> Find<T> for Fixed<T> {
         fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, StatusResult<Option<Arc<T>>>> {
             let found = self.0.iter().find(|(ns, n, _)| ns == namespace && n == name);
             let found = found.map(|(_, _, facts)| facts.clone());
             Box::pin(std::future::ready(Ok(found)))
         }
+    }
 
-        fn all(&self) -> StatusResult<Vec<Arc<T>>> {
-            Ok(self.0.iter().map(|(_, _, facts)| facts.clone()).collect())
+    impl<T: Send + Sync + 'static> Lookup<T> for Fixed<T> {
+        fn all(&self, namespace: &str) -> StatusResult<Vec<Arc<T>>> {
+            let within = self.0.iter().filter(|(ns, _, _)| ns == namespace);
+            Ok(within.map(|(_, _, facts)| facts.clone()).collect())
         }
     }
 }

@@ -92,3 +92,75 @@ fn terminating(attributes: &Attributes<'_>, object: Option<&Value>, namespace: &
     });
     status.with_details(details)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Write;
+
+    struct Fixed;
+
+    impl Namespaces for Fixed {
+        fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StatusResult<Namespace>> {
+            let found = match name {
+                "active" => Namespace::Active,
+                "ending" => Namespace::Terminating,
+                _ => Namespace::Absent,
+            };
+            Box::pin(std::future::ready(Ok(found)))
+        }
+    }
+
+    fn named(namespace: &str) -> String {
+        format!(r#"{{"metadata":{{"name":"a","namespace":"{namespace}"}}}}"#)
+    }
+
+    #[tokio::test]
+    async fn objects_are_created_only_in_namespaces_that_stay() {
+        let plugin = NamespaceLifecycle(Fixed);
+        let ending =
+            "pods \"a\" is forbidden: unable to create new content in namespace ending because it is being terminated";
+        let absent = "namespaces \"none\" not found";
+        for (namespace, create, update) in [
+            ("active", "", ""),
+            ("ending", ending, ""),
+            ("none", absent, absent),
+            ("", "", ""),
+        ] {
+            let object = named(namespace);
+            assert_eq!(Write::create("pods", &object).refusal(&plugin).await, create);
+            assert_eq!(Write::update("pods", &object, &object).refusal(&plugin).await, update);
+            assert_eq!(Write::delete("pods", &object).refusal(&plugin).await, "");
+        }
+        let review = "authorization.k8s.io/localsubjectaccessreviews";
+        assert_eq!(Write::create(review, &named("none")).refusal(&plugin).await, "");
+    }
+
+    #[tokio::test]
+    async fn the_refusal_says_why_in_a_way_that_controllers_read() {
+        let plugin = NamespaceLifecycle(Fixed);
+        let status = Write::create("pods", &named("ending")).admit(&plugin).await.err();
+        let causes = status
+            .and_then(|s| s.details.clone())
+            .map(|d| d.causes)
+            .unwrap_or_default();
+        assert_eq!(causes.len(), 1);
+        assert_eq!(causes[0].reason, "NamespaceTerminating");
+        assert_eq!(causes[0].field, "metadata.namespace");
+    }
+
+    #[tokio::test]
+    async fn the_clusters_own_namespaces_are_not_deleted() {
+        let plugin = NamespaceLifecycle(Fixed);
+        for (name, refusal) in [
+            (
+                "kube-system",
+                "namespaces \"kube-system\" is forbidden: this namespace may not be deleted",
+            ),
+            ("mine", ""),
+        ] {
+            let object = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+            assert_eq!(Write::delete("namespaces", &object).refusal(&plugin).await, refusal);
+        }
+    }
+}

@@ -8,12 +8,12 @@ use triptych_registry::admission::{Attributes, Operation, Warnings};
 
 use crate::chain::{Plugin, forbidden};
 use crate::default_storage_class::{StorageClass, class_of, is_claim};
-use crate::lookup::Lookup;
+use crate::lookup::Find;
 
 /// The plugin.
 pub struct PersistentVolumeClaimResize {
     /// All storage classes.
-    pub classes: Arc<dyn Lookup<StorageClass>>,
+    pub classes: Arc<dyn Find<StorageClass>>,
 }
 
 impl Plugin for PersistentVolumeClaimResize {

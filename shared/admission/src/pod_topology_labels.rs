@@ -7,7 +7,7 @@ use triptych_object::{Gvr, StatusResult, Value, meta};
 use triptych_registry::admission::{Attributes, Operation, Warnings};
 
 use crate::chain::Plugin;
-use crate::lookup::Lookup;
+use crate::lookup::Find;
 use crate::node::Node;
 use crate::pods;
 
@@ -17,7 +17,7 @@ pub(crate) const COPIED: [&str; 2] = ["topology.kubernetes.io/zone", "topology.k
 /// The plugin.
 pub struct PodTopologyLabels {
     /// All nodes.
-    pub nodes: Arc<dyn Lookup<Node>>,
+    pub nodes: Arc<dyn Find<Node>>,
 }
 
 impl Plugin for PodTopologyLabels {

@@ -142,7 +142,7 @@ impl Priority {
 
     /// The class of pods that name none; of several (two were made at once) the one of least priority.
     fn default_class(&self) -> StatusResult<Option<Arc<PriorityClass>>> {
-        let classes = self.classes.all()?;
+        let classes = self.classes.all("")?;
         Ok(classes.into_iter().filter(|c| c.global_default).min_by_key(|c| c.value))
     }
 

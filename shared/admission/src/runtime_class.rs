@@ -7,7 +7,7 @@ use triptych_object::{Gvr, Quantity, StatusResult, Value, field};
 use triptych_registry::admission::{Attributes, Operation, Warnings};
 
 use crate::chain::{Plugin, forbidden};
-use crate::lookup::{Facts, Lookup};
+use crate::lookup::{Facts, Find};
 use crate::pods;
 
 /// What matters of a runtime class.
@@ -31,7 +31,7 @@ impl Facts for Class {
 /// The plugin.
 pub struct RuntimeClass {
     /// All runtime classes.
-    pub classes: Arc<dyn Lookup<Class>>,
+    pub classes: Arc<dyn Find<Class>>,
 }
 
 impl Plugin for RuntimeClass {

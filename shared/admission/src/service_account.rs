@@ -9,7 +9,7 @@ use triptych_registry::admission::{Attributes, Operation, Warnings};
 use triptych_registry::object_meta::generate_name;
 
 use crate::chain::{Plugin, forbidden};
-use crate::lookup::{Facts, Lookup};
+use crate::lookup::{Facts, Find};
 use crate::pods;
 
 /// Taken where none is named; made by a controller in every namespace.
@@ -55,7 +55,7 @@ impl Facts for Account {
 /// The plugin.
 pub struct ServiceAccount {
     /// All service accounts.
-    pub accounts: Arc<dyn Lookup<Account>>,
+    pub accounts: Arc<dyn Find<Account>>,
 }
 
 impl Plugin for ServiceAccount {

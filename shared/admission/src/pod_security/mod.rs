@@ -21,7 +21,7 @@ use self::checks::{details, evaluate};
 use self::policy::{Level, Policy};
 use self::survey::Survey;
 use crate::chain::Plugin;
-use crate::lookup::{Facts, Lookup};
+use crate::lookup::{Facts, Find};
 use crate::pods;
 
 /// What a namespace's labels ask for.
@@ -50,7 +50,7 @@ pub trait Pods: Send + Sync + 'static {
 /// The plugin.
 pub struct PodSecurity {
     /// All namespaces.
-    pub namespaces: Arc<dyn Lookup<NamespacePolicy>>,
+    pub namespaces: Arc<dyn Find<NamespacePolicy>>,
     /// All pods.
     pub pods: Arc<dyn Pods>,
 }

@@ -60,6 +60,15 @@ impl<V> Derived<V> {
         self.values.iter()
     }
 
+    /// The values whose keys begin so, by key.
+    pub fn range<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Arc<V>> + 'a {
+        let all = self
+            .values
+            .range::<_, str>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
+        all.take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(_, value)| value)
+    }
+
     /// How many values there are.
     pub fn len(&self) -> usize {
         self.values.len()
