@@ -40,6 +40,8 @@ pub struct CustomKind {
     pub versions: Vec<KindVersion>,
     /// Number of the version in which objects are stored.
     pub storage: usize,
+    /// Objects may also lie in the store in other versions: each is shown as what it is stored as.
+    pub mixed: bool,
 }
 
 impl CustomKind {
@@ -61,7 +63,10 @@ impl CustomKind {
                 types: Structural::import(base.clone(), &schema.unwrap_or_else(anything)),
             }
         });
+        let lies_in = crd.array_at(&["status", "storedVersions"]);
+        let storage_name = crd.array_at(&["spec", "versions"])[storage].str_at(&["name"]);
         Some(CustomKind {
+            mixed: lies_in.iter().any(|v| v.as_str() != Some(storage_name)),
             kind: crd.str_at(&["status", "acceptedNames", "kind"]).to_owned(),
             list_kind: crd.str_at(&["status", "acceptedNames", "listKind"]).to_owned(),
             preserve_unknown: crd.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true),
@@ -97,6 +102,18 @@ impl CustomKind {
         coerce(&version.types.schema, version.types.root, document, coercion)
     }
 
+    /// Decodes metadata (that of embedded objects included) and leaves the rest.
+    pub fn decode_metadata(&self, version: usize, document: &mut Value) -> Result<Vec<StrictError>, DecodeError> {
+        let Some(version) = self.versions.get(version) else {
+            return Ok(Vec::new());
+        };
+        let coercion = Coercion {
+            preserve_unknown: true,
+            drop_malformed: false,
+        };
+        coerce(&version.types.schema, version.types.root, document, coercion)
+    }
+
     /// Sets a version's defaults.
     pub fn default(&self, version: usize, document: &mut Value) {
         if let Some(version) = self.versions.get(version) {
@@ -115,12 +132,14 @@ impl CustomKind {
         let _ = self.coerce(to, document, true);
     }
 
-    /// A stored document as one of today's stored version.
+    /// A stored document as one of today's stored version (or, where versions are mixed, of its own).
     fn today(&self, document: &mut Value) -> Result<(), DecodeError> {
         let version = self.version_of(document).unwrap_or(self.storage);
         self.coerce(version, document, true)?;
         self.default(version, document);
-        self.convert(self.storage, document);
+        if !self.mixed {
+            self.convert(self.storage, document);
+        }
         Ok(())
     }
 }

@@ -42,8 +42,13 @@ impl CustomModel {
         if let Some(version) = self.kind.version_of(document) {
             return self.kind.coerce(version, document, false).map_err(|e| e.0);
         }
-        let _: GroupVersion = document.str_at(&["apiVersion"]).parse()?;
-        self.kind.coerce(self.version, document, false).map_err(|e| e.0)
+        let gv: GroupVersion = document.str_at(&["apiVersion"]).parse()?;
+        let unknown_version = gv.group == self.kind.group && document.str_at(&["kind"]) == self.kind.kind;
+        let mut strict = self.kind.decode_metadata(self.version, document).map_err(|e| e.0)?;
+        if unknown_version && !self.kind.preserve_unknown {
+            strict.extend(keep_only_metadata(document));
+        }
+        Ok(strict)
     }
 
     fn finish(&self, mut document: Value, mut strict: Vec<StrictError>) -> Result<Decoded, DecodeError> {
@@ -55,7 +60,10 @@ impl CustomModel {
         };
         if said.kind.is_empty() {
             let text = json::to_string(&document);
-            return Err(refuse(format!("Object 'Kind' is missing in '{text}'")));
+            return Err(DecodeError {
+                gvk: Some(gvk).filter(|_| !document.is_null()),
+                message: format!("Object 'Kind' is missing in '{text}'"),
+            });
         }
         strict.extend(self.coerce(&mut document).map_err(refuse)?);
         Ok(Decoded {
@@ -63,6 +71,33 @@ impl CustomModel {
             document,
             strict: strict.iter().map(ToString::to_string).collect(),
         })
+    }
+}
+
+/// What pruning by no schema at all leaves.
+fn keep_only_metadata(document: &mut Value) -> Vec<StrictError> {
+    let mut removed = Vec::new();
+    if let Some(map) = document.as_object_mut() {
+        map.retain(|key, _| {
+            let kept = matches!(key, "apiVersion" | "kind" | "metadata");
+            if !kept {
+                removed.push(key.to_owned());
+            }
+            kept
+        });
+    }
+    removed.sort();
+    removed.into_iter().map(StrictError::Unknown).collect()
+}
+
+fn sort_members(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(sort_members),
+        Value::Object(map) => {
+            map.sort();
+            map.iter_mut().for_each(|(_, member)| sort_members(member));
+        }
+        _ => {}
     }
 }
 
@@ -131,6 +166,12 @@ impl Model for CustomModel {
         Ok(found.iter().map(ToString::to_string).collect())
     }
 
+    fn decode_applied(&self, document: &mut Value) -> Result<(), String> {
+        type_meta(document)?;
+        // nothing is pruned: what the schema does not know was refused, and what is null is for validation to judge
+        self.kind.decode_metadata(self.version, document).map(|_| ()).map_err(|e| e.0)
+    }
+
     fn default(&self, document: &mut Value) {
         if let Some(version) = self.kind.version_of(document) {
             self.kind.default(version, document);
@@ -138,7 +179,9 @@ impl Model for CustomModel {
     }
 
     fn stored(&self) -> Stored {
-        if self.version == self.kind.storage {
+        if self.kind.mixed {
+            Stored::Converted
+        } else if self.version == self.kind.storage {
             Stored::AsIs
         } else if self.own().as_stored {
             Stored::OtherApiVersion
@@ -154,6 +197,8 @@ impl Model for CustomModel {
 
     fn to_stored(&self, mut document: Value) -> Value {
         self.kind.convert(self.kind.storage, &mut document);
+        // in the order in which Go writes what has no type, so that equal objects are equal bytes
+        sort_members(&mut document);
         document
     }
 

@@ -1,6 +1,6 @@
 //! A CRD in service: its schemas imported, its collection open, an endpoint for every version that is served.
 //!
-//! Contract: a [`Serving`] is of one generation of a CRD and one set of accepted names; whatever else changes in the CRD
+//! Contract: a [`Serving`] is of one generation of a CRD, one set of accepted names and of stored versions; whatever else changes in the CRD
 //! (conditions, deletion) changes nothing here but [`Serving::terminating`]. Closing it ends its watches.
 
 use std::collections::{BTreeMap, HashMap};
@@ -53,6 +53,8 @@ pub struct Serving {
     pub generation: i64,
     /// Under these names.
     pub names: Names,
+    /// With objects stored in these versions.
+    stored_versions: Vec<String>,
     /// Its objects.
     pub collection: Arc<Collection>,
     /// Nothing may be created any more.
@@ -64,7 +66,10 @@ pub struct Serving {
 impl Serving {
     /// Whether it still serves what the CRD says.
     pub fn is_of(&self, crd: &Summary) -> bool {
-        self.uid == crd.uid && self.generation == crd.generation && self.names == crd.accepted
+        self.uid == crd.uid
+            && self.generation == crd.generation
+            && self.names == crd.accepted
+            && self.stored_versions == crd.stored_versions
     }
 
     /// Who answers for a version.
@@ -141,6 +146,7 @@ impl Maker {
             uid: summary.uid.clone(),
             generation: summary.generation,
             names: names.clone(),
+            stored_versions: summary.stored_versions.clone(),
             collection,
             terminating,
             endpoints,
@@ -302,15 +308,11 @@ fn subresources(crd: &Summary, version: &str, status: bool, scale: bool) -> Vec<
 fn field_rules(kind: &CustomKind, index: usize, status: bool, versions: &[Value]) -> FieldRules {
     let mut rules = Vec::new();
     if let (true, Some(own)) = (status, kind.versions.get(index)) {
-        rules.push((
-            String::new(),
-            own.api_version.clone(),
-            Filter::exclude(["status"].into_iter()),
-        ));
+        rules.push((String::new(), own.api_version.clone(), Filter::exclude(["status"])));
     }
     for (own, version) in kind.versions.iter().zip(versions) {
         if version.at(&["subresources", "status"]).is_some_and(|s| !s.is_null()) {
-            let filter = Filter::exclude(["metadata", "spec"].into_iter());
+            let filter = Filter::exclude(["metadata", "spec"]);
             rules.push(("status".to_owned(), own.api_version.clone(), filter));
         }
     }

@@ -62,7 +62,7 @@ pub fn endpoint(
         dependents: Dependents::Unsupported,
         ..Resource::clone(resource)
     };
-    let rule = |sub: &str, path: &'static str| (sub.to_owned(), SERVED.to_owned(), Filter::exclude([path].into_iter()));
+    let rule = |sub: &str, path: &'static str| (sub.to_owned(), SERVED.to_owned(), Filter::exclude([path]));
     Some(Endpoint {
         resource: Arc::new(resource),
         version_index: 0,

@@ -96,6 +96,10 @@ impl Strategy for Definitions {
         true
     }
 
+    fn precondition_failed(&self, what: &str, wanted: &str, have: &str) -> Option<String> {
+        Some(format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}"))
+    }
+
     fn cells(&self, crd: &Value, _now: Timestamp) -> Option<Vec<Value>> {
         Some(vec![
             meta::name(crd).into(),

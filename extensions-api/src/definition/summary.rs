@@ -23,22 +23,23 @@ pub struct Names {
     pub categories: Vec<String>,
 }
 
+fn texts(value: &Value, path: &[&str]) -> Vec<String> {
+    let items = value.array_at(path).iter();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 impl Names {
     /// Reads the names of a document.
     pub fn read(value: Option<&Value>) -> Names {
         let Some(value) = value else { return Names::default() };
         let text = |name: &str| value.str_at(&[name]).to_owned();
-        let texts = |name: &str| {
-            let items = value.array_at(&[name]).iter();
-            items.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
         Names {
             plural: text("plural"),
             singular: text("singular"),
-            short_names: texts("shortNames"),
+            short_names: texts(value, &["shortNames"]),
             kind: text("kind"),
             list_kind: text("listKind"),
-            categories: texts("categories"),
+            categories: texts(value, &["categories"]),
         }
     }
 
@@ -100,6 +101,8 @@ pub struct Summary {
     pub accepted: Names,
     /// Versions in the order of the spec.
     pub versions: Vec<Version>,
+    /// Versions in which objects may lie in the store.
+    pub stored_versions: Vec<String>,
     /// Condition NamesAccepted.
     pub names_accepted: bool,
     /// Condition Established.
@@ -142,6 +145,7 @@ impl Summary {
             wanted: Names::read(crd.at(&["spec", "names"])),
             accepted: Names::read(crd.at(&["status", "acceptedNames"])),
             versions: versions.collect(),
+            stored_versions: texts(crd, &["status", "storedVersions"]),
             names_accepted: conditions::is_true(crd, "NamesAccepted"),
             established: conditions::is_true(crd, "Established"),
             terminating: conditions::is_true(crd, "Terminating"),

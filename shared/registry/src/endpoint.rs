@@ -219,6 +219,9 @@ impl Endpoint {
             });
         }
         if custom {
+            if matches!(info.verb.as_str(), "update" | "patch") && info.name.is_empty() {
+                return Err(Status::bad_request("name must be provided"));
+            }
             return Ok(());
         }
         if info.verb == "create" && info.subresource.is_empty() && !info.name.is_empty() {

@@ -95,6 +95,11 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
+    /// Brings what server-side apply merged into the form it is kept in.
+    fn decode_applied(&self, document: &mut Value) -> Result<(), String> {
+        self.decode(document).map(|_| ())
+    }
+
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
 

@@ -201,6 +201,16 @@ fn choose(header: &str, offer: Offer) -> Option<Output> {
                 return Some(output);
             }
         }
+        // the metadata of what cannot be protobuf can
+        let protobuf = Format::Protobuf;
+        if !offer.formats.contains(&protobuf)
+            && clause.kind == "application"
+            && clause.subtype == protobuf.subtype()
+            && let Some(output) = with_params(&clause, protobuf, offer)
+            && matches!(output.transform, Transform::Partial(_) | Transform::PartialList(_))
+        {
+            return Some(output);
+        }
     }
     None
 }

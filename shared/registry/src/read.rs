@@ -365,6 +365,7 @@ pub fn answer(endpoint: &Endpoint, request: &Request, output: &Output, listing: 
             }
             let kind = endpoint.model.list_kind();
             let api_version = endpoint.model.gvk().group_version().to_string();
+            let metadata = list_metadata(endpoint, &listing);
             Value::from([
                 ("kind", kind.into()),
                 ("apiVersion", api_version.into()),
@@ -421,6 +422,16 @@ fn document(endpoint: &Endpoint, object: &Object) -> StatusResult<Value> {
     }
 }
 
+/// The metadata of a list that is no table and no list of metadata.
+fn list_metadata(endpoint: &Endpoint, listing: &Listing) -> Value {
+    let mut metadata = listing.metadata();
+    if !endpoint.model.bare_items() && listing.continue_token.is_empty() {
+        // lists of custom resources always say where they go on
+        metadata.set_at(&["continue"], "".into());
+    }
+    metadata
+}
+
 /// Head of a list document up to its first item.
 fn head(endpoint: &Endpoint, listing: &Listing) -> Vec<u8> {
     let mut out = Vec::with_capacity(CHUNK + 4096);
@@ -429,12 +440,7 @@ fn head(endpoint: &Endpoint, listing: &Listing) -> Vec<u8> {
     out.extend_from_slice(b",\"apiVersion\":");
     json::write_string(&mut out, &endpoint.model.gvk().group_version().to_string());
     out.extend_from_slice(b",\"metadata\":");
-    let mut metadata = listing.metadata();
-    if !endpoint.model.bare_items() && listing.continue_token.is_empty() {
-        // lists of custom resources always say where they go on
-        metadata.set_at(&["continue"], "".into());
-    }
-    json::write(&mut out, &metadata);
+    json::write(&mut out, &list_metadata(endpoint, listing));
     out.extend_from_slice(b",\"items\":[");
     out
 }

@@ -10,18 +10,20 @@ use http::StatusCode;
 use triptych_object::field::{Error, ErrorList};
 use triptych_object::{Status, StatusResult, Value, meta};
 use triptych_schema::managed::ScaleFields;
+use triptych_schema::resource::Column;
 
 use crate::admission::Warnings;
+use crate::age::age;
 use crate::endpoint::Endpoint;
 use crate::model::Model;
-use crate::negotiate;
+use crate::negotiate::{self, Output, Transform};
 use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::strategy::Strategy;
 use crate::write::fields::{FieldRules, Fields};
 use crate::write::save::Saved;
 use crate::write::update::Change;
-use crate::{object_meta, respond, write};
+use crate::{object_meta, respond, table, write};
 
 /// Where a resource keeps what a Scale shows.
 pub struct Scale {
@@ -179,7 +181,7 @@ pub async fn handle(
                 "the spec replicas field {path} does not exist"
             )));
         }
-        return respond::action_tree(&*scale.model, &output, StatusCode::OK, &scale.of(&document));
+        return answer(endpoint, scale, request, &output, &document);
     }
     let query = Query::parse(&request.query);
     let (options, source) = match request.info.verb.as_str() {
@@ -190,7 +192,12 @@ pub async fn handle(
             (options, Source::Whole(body))
         }
         _ => {
-            write::patch::check_type(&*scale.model, request)?;
+            let model = if scale.declared.is_some() {
+                &endpoint.model
+            } else {
+                &scale.model
+            };
+            write::patch::check_type(&**model, request)?;
             let options = write::patch::options(request)?;
             let patch = write::patch::read(request, &options)?;
             (options, Source::Patch(patch))
@@ -225,12 +232,58 @@ pub async fn handle(
         Saved::Stored(object) => endpoint.model.document(&object).map_err(Status::internal)?,
         Saved::Dry(document) => document,
     };
-    respond::action_tree(&*scale.model, &output, StatusCode::OK, &scale.of(&document))
+    answer(endpoint, scale, request, &output, &document)
+}
+
+/// The Scale of an object, or a table of it.
+fn answer(
+    endpoint: &Endpoint,
+    scale: &Scale,
+    request: &Request,
+    output: &Output,
+    object: &Value,
+) -> StatusResult<Response> {
+    let found = scale.of(object);
+    let shown = match output.transform {
+        Transform::Table(version) if scale.declared.is_some() => {
+            let options = table::Options::parse(&request.query)?;
+            let now = (endpoint.services.now)();
+            let replicas = |part: &str| Value::Int(found.at(&[part, "replicas"]).and_then(Value::as_i64).unwrap_or(0));
+            let cells = vec![
+                meta::name(&found).into(),
+                replicas("spec"),
+                replicas("status"),
+                age(&found, now).into(),
+            ];
+            let column = |name: &'static str, kind: &'static str, format: &'static str| Column {
+                name: name.into(),
+                kind: kind.into(),
+                format: format.into(),
+                ..Column::default()
+            };
+            let columns = [
+                column("Name", "string", "name"),
+                column("Desired", "integer", ""),
+                column("Available", "integer", ""),
+                column("Age", "date", ""),
+            ];
+            table::of_cells(&columns, cells, &found, version, &options, &*scale.model)
+        }
+        _ => found,
+    };
+    respond::action_tree(&*scale.model, output, StatusCode::OK, &shown)
 }
 
 enum Source {
     Whole(Value),
     Patch(write::patch::Patch),
+}
+
+/// kube-apiserver's converter of custom resources knows no Scale, so that one cannot be applied.
+fn cannot_apply(what: &str) -> Box<Status> {
+    Status::unknown(format!(
+        "failed to {what} autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
+    ))
 }
 
 /// The object with the replicas that a Scale asks for.
@@ -261,7 +314,19 @@ fn scaled(
             fields.update(Some(&before), &mut wanted, &options.field_manager)?;
             wanted
         }
-        Source::Patch(patch) => write::patch::apply(&fields, options, patch, Some(&before), &mut warnings)?,
+        Source::Patch(patch) => {
+            let applies = matches!(patch, write::patch::Patch::Apply(_)) && scale.declared.is_some();
+            let managed = !before.array_at(&["metadata", "managedFields"]).is_empty();
+            if applies && !managed {
+                return Err(cannot_apply("create manager for existing fields: failed to convert live object (/;"));
+            }
+            let wanted = write::patch::apply(&fields, options, patch, Some(&before), &mut warnings)?;
+            if applies {
+                let object = format!("convert new object (/{};", request.info.name);
+                return Err(cannot_apply(&object));
+            }
+            wanted
+        }
     };
     object_meta::ensure_namespace(&mut wanted, &request.info.namespace)?;
     object_meta::check_name(&wanted, &request.info.name, &request.info.namespace)?;
@@ -279,7 +344,9 @@ fn scaled(
         return Err(Status::invalid(&kind, &request.info.name, &errors));
     }
     let version = meta::resource_version(&wanted).to_owned();
-    meta::set_text(&mut object, "resourceVersion", version);
+    if !version.is_empty() {
+        meta::set_text(&mut object, "resourceVersion", version);
+    }
     object.set_at(&names(&scale.spec_replicas), Value::Int(replicas));
     let list = scale
         .fields(api_version, |fields| {

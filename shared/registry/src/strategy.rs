@@ -151,6 +151,11 @@ pub trait Strategy: Send + Sync + 'static {
         &[]
     }
 
+    /// What a delete is told whose precondition (`UID`, `ResourceVersion`) does not hold, by kinds that look themselves.
+    fn precondition_failed(&self, _what: &str, _wanted: &str, _have: &str) -> Option<String> {
+        None
+    }
+
     /// Checked before a delete, with the object as stored.
     fn validate_delete(&self, _cx: &Context, _object: &Value) -> StatusResult<()> {
         Ok(())

@@ -165,14 +165,41 @@ impl Maker {
         if let Some(conditions) = self.strategy.row_conditions(object) {
             row.set_at(&["conditions"], conditions);
         }
-        let carried = match options.include {
-            Include::None => Value::Null,
-            Include::Metadata => partial(object, version, &*self.model),
-            Include::Object => object.clone(),
-        };
-        row.set_at(&["object"], carried);
+        row.set_at(&["object"], carried(object, version, options, &*self.model));
         row
     }
+}
+
+/// What a row carries of its object.
+fn carried(object: &Value, version: &str, options: &Options, model: &dyn Model) -> Value {
+    match options.include {
+        Include::None => Value::Null,
+        Include::Metadata => partial(object, version, model),
+        Include::Object => object.clone(),
+    }
+}
+
+/// The table of one document whose cells are at hand.
+pub fn of_cells(
+    columns: &[Column],
+    cells: Vec<Value>,
+    document: &Value,
+    version: &str,
+    options: &Options,
+    model: &dyn Model,
+) -> Value {
+    let resource_version = meta::resource_version(document);
+    let row = Value::from([
+        ("cells", Value::Array(cells)),
+        ("object", carried(document, version, options, model)),
+    ]);
+    Value::from([
+        ("kind", "Table".into()),
+        ("apiVersion", format!("meta.k8s.io/{version}").into()),
+        ("metadata", Value::from([("resourceVersion", resource_version.into())])),
+        ("columnDefinitions", Value::Array(columns.iter().map(column).collect())),
+        ("rows", Value::Array(vec![row])),
+    ])
 }
 
 fn column(column: &Column) -> Value {

@@ -174,12 +174,16 @@ fn stored_versions(crd: &Value, spec: &Value, errors: &mut ErrorList) {
         return;
     }
     let versions = spec.array_at(&["versions"]);
-    for version in versions.iter().filter(|v| schema_walk::flag(v, "storage")) {
+    // a version that stands twice finds its stored version once
+    let mut open: Vec<&str> = stored.iter().filter_map(Value::as_str).collect();
+    for version in versions {
         let name = text(version, "name");
-        if !stored.iter().any(|s| s.as_str() == Some(name)) {
+        let found = open.contains(&name);
+        if schema_walk::flag(version, "storage") && !found {
             let why = format!("must have the storage version {name}");
             errors.push(Error::invalid(PATH, stored.to_vec(), why));
         }
+        open.retain(|other| *other != name);
     }
     for (i, version) in stored.iter().enumerate() {
         let name = version.as_str().unwrap_or("");

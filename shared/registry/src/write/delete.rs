@@ -151,7 +151,14 @@ fn check_preconditions(endpoint: &Endpoint, options: &Delete, old: &Value) -> St
     let kind = endpoint.model.gvk();
     let by_kind = GroupResource::new(kind.group.as_str(), kind.kind.as_str());
     let name = meta::name(old);
+    let by_resource = |what: &str, wanted: &str, have: &str| {
+        let detail = endpoint.strategy.precondition_failed(what, wanted, have)?;
+        Some(Status::conflict(&endpoint.group_resource(), name, detail))
+    };
     if let Some(uid) = options.uid.as_deref().filter(|u| *u != meta::uid(old)) {
+        if let Some(refusal) = by_resource("UID", uid, meta::uid(old)) {
+            return Err(refusal);
+        }
         let detail = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             meta::uid(old)
@@ -163,6 +170,9 @@ fn check_preconditions(endpoint: &Endpoint, options: &Delete, old: &Value) -> St
         .as_deref()
         .filter(|v| *v != meta::resource_version(old))
     {
+        if let Some(refusal) = by_resource("ResourceVersion", version, meta::resource_version(old)) {
+            return Err(refusal);
+        }
         let detail = format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
             meta::resource_version(old)

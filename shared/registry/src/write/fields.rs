@@ -77,7 +77,7 @@ impl Kind for Fields<'_> {
     }
 
     fn finish(&self, mut merged: Value) -> Result<Value, String> {
-        self.model.decode(&mut merged)?;
+        self.model.decode_applied(&mut merged)?;
         self.model.default(&mut merged);
         Ok(merged)
     }

@@ -293,7 +293,11 @@ pub fn invalid(endpoint: &Endpoint, object: &Value, errors: ErrorList) -> Status
     if errors.is_empty() {
         return Ok(());
     }
-    let mut kind = endpoint.model.gvk().group_kind();
+    // a custom resource is called what it calls itself, right or wrong
+    let mut kind = match endpoint.model.bare_items() {
+        true => endpoint.model.gvk().group_kind(),
+        false => meta::gvk(object).group_kind(),
+    };
     if let Some(group) = endpoint.strategy.group_in_texts() {
         kind.group = group.into();
     }

@@ -9,6 +9,7 @@ use triptych_storage::{Expect, Object};
 
 use crate::admission::{Operation, Warnings};
 use crate::endpoint::Endpoint;
+use crate::model::Stored;
 use crate::object_meta;
 use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
@@ -175,7 +176,8 @@ impl Change<'_> {
         let info = &self.request.info;
         let gr = self.endpoint.group_resource();
         let Some(current) = current else {
-            if let Some(uid) = &self.uid {
+            // what has no type of its own is not looked at where there is nothing
+            if let Some(uid) = self.uid.as_ref().filter(|_| self.endpoint.model.bare_items()) {
                 let detail = precondition_failed(key, "UID", uid, "");
                 return Err(Status::conflict(&gr, &info.name, detail));
             }
@@ -230,8 +232,10 @@ impl Change<'_> {
         if dry_run {
             return Ok(Attempt::Saved(Saved::Dry(new), false));
         }
+        // members may have changed places
+        let same = new == old && self.endpoint.model.stored() != Stored::Converted;
         let bytes = save::encode(self.endpoint, new);
-        if save::is_stored(self.endpoint, self.endpoint.collection()?, current, &bytes) {
+        if same || save::is_stored(self.endpoint, self.endpoint.collection()?, current, &bytes) {
             return Ok(Attempt::Unchanged);
         }
         match save::swap(
@@ -280,6 +284,8 @@ impl Change<'_> {
         )
         .await?;
         dedup_owners(&mut new, true, warnings);
+        // unlike a plain create, this way of creating does not mind
+        new.remove_at(&["metadata", "resourceVersion"]);
         let asked = RequestInfo {
             verb: "create".into(),
             ..info.clone()

@@ -57,12 +57,20 @@ pub fn prune_nulls(schema: &Schema, ty: TypeId, value: &mut Value) {
         (Shape::Struct(s), Value::Object(map)) => {
             map.retain(|key, member| s.field(key).is_none_or(|field| keep(schema, field.ty, member)));
         }
+        // what `additionalProperties: true` allows is nobody's to judge
+        (Shape::Map(map_type), Value::Object(_)) if says_nothing(schema, map_type.value) => {}
         (Shape::Map(map_type), Value::Object(map)) => map.retain(|_, member| keep(schema, map_type.value, member)),
         (Shape::List(list), Value::Array(items)) => {
             items.iter_mut().for_each(|item| prune_nulls(schema, list.item, item));
         }
         _ => {}
     }
+}
+
+fn says_nothing(schema: &Schema, ty: TypeId) -> bool {
+    let ty = schema.get(ty);
+    let nothing = |s: &crate::types::Struct| s.untyped && s.fields.is_empty() && !s.preserve_unknown;
+    ty.validation.is_none() && ty.as_struct().is_some_and(nothing)
 }
 
 fn keep(schema: &Schema, ty: TypeId, value: &mut Value) -> bool {
