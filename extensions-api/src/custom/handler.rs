@@ -1,4 +1,4 @@
-//! What stands before a version's endpoint: a cache that is only just filling, and the warning of a deprecated version.
+//! What stands before a version's endpoint: a cache that is only just filling, a conversion that nobody does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,6 @@ const FILL_WAIT: Duration = Duration::from_millis(500);
 pub struct VersionHandler {
     /// Who does the work.
     pub endpoint: Arc<Endpoint>,
-    /// Said with every answer.
-    pub warning: Option<String>,
 }
 
 impl Handler for VersionHandler {
@@ -28,11 +26,7 @@ impl Handler for VersionHandler {
                 // either way the endpoint knows what to say
                 let _ = tokio::time::timeout(FILL_WAIT, collection.cache.filled()).await;
             }
-            let mut response = self.endpoint.handle(request).await;
-            if let Some(warning) = &self.warning {
-                respond::add_warnings(&mut response, &vec![warning.clone()]);
-            }
-            response
+            self.endpoint.handle(request).await
         })
     }
 }

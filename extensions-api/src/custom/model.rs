@@ -19,16 +19,18 @@ pub struct CustomModel {
     gvk: Gvk,
     kind: Arc<CustomKind>,
     version: usize,
+    deprecation: Option<String>,
 }
 
 impl CustomModel {
-    /// The version with this number; `None` if there is none.
-    pub fn new(kind: Arc<CustomKind>, version: usize) -> Option<CustomModel> {
+    /// The version with this number, and the warning if it is deprecated; `None` if there is no such version.
+    pub fn new(kind: Arc<CustomKind>, version: usize, deprecation: Option<String>) -> Option<CustomModel> {
         let name = kind.versions.get(version)?.name.clone();
         Some(CustomModel {
             gvk: Gvk::new(kind.group.as_str(), name, kind.kind.as_str()),
             kind,
             version,
+            deprecation,
         })
     }
 
@@ -131,6 +133,10 @@ impl Model for CustomModel {
         Ok(converted)
     }
 
+    fn deprecation(&self) -> Option<String> {
+        self.deprecation.clone()
+    }
+
     fn offer(&self) -> Offer {
         negotiate::CUSTOM
     }
@@ -169,7 +175,10 @@ impl Model for CustomModel {
     fn decode_applied(&self, document: &mut Value) -> Result<(), String> {
         type_meta(document)?;
         // nothing is pruned: what the schema does not know was refused, and what is null is for validation to judge
-        self.kind.decode_metadata(self.version, document).map(|_| ()).map_err(|e| e.0)
+        self.kind
+            .decode_metadata(self.version, document)
+            .map(|_| ())
+            .map_err(|e| e.0)
     }
 
     fn default(&self, document: &mut Value) {

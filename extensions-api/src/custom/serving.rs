@@ -127,7 +127,7 @@ impl Maker {
             if !served && i != kind.storage {
                 continue;
             }
-            let endpoint = Arc::new(self.endpoint(summary, &kind, i, versions, &collection, &terminating)?);
+            let endpoint = Arc::new(self.endpoint(summary, &kind, i, &crd, &collection, &terminating)?);
             endpoints.insert(name.clone(), endpoint.clone());
             if webhook && i != kind.storage {
                 let unconverted = Unconverted {
@@ -136,11 +136,7 @@ impl Maker {
                 handlers.insert(name, Arc::new(unconverted));
                 continue;
             }
-            let handler = VersionHandler {
-                endpoint,
-                warning: deprecation_warning(&crd, version),
-            };
-            handlers.insert(name, Arc::new(handler));
+            handlers.insert(name, Arc::new(VersionHandler { endpoint }));
         }
         Some(Serving {
             uid: summary.uid.clone(),
@@ -192,11 +188,13 @@ impl Maker {
         crd: &Summary,
         kind: &Arc<CustomKind>,
         index: usize,
-        versions: &[Value],
+        definition: &Value,
         collection: &Arc<Collection>,
         terminating: &Arc<AtomicBool>,
     ) -> Option<Endpoint> {
+        let versions = definition.array_at(&["spec", "versions"]);
         let version = versions.get(index)?;
+        let deprecation = deprecation_warning(definition, version);
         let own = kind.versions.get(index)?;
         let scale = version
             .at(&["subresources", "scale"])
@@ -248,7 +246,7 @@ impl Maker {
         Some(Endpoint {
             resource: Arc::new(resource),
             version_index: index as u32,
-            model: Arc::new(CustomModel::new(kind.clone(), index)?) as Arc<dyn Model>,
+            model: Arc::new(CustomModel::new(kind.clone(), index, deprecation)?) as Arc<dyn Model>,
             strategy,
             backing: Backing::Stored(collection.clone()),
             field_rules: field_rules(kind, index, status, versions),

@@ -82,8 +82,9 @@ impl Strategy for Definitions {
     }
 
     fn mark_deleting(&self, crd: &mut Value, now: Timestamp) -> bool {
+        // once marked, it is deleted as any other kind
         if meta::deletion_timestamp(crd).is_some() {
-            return true;
+            return false;
         }
         meta::set_text(crd, "deletionTimestamp", time::rfc3339(now));
         let mut finalizers: Vec<String> = meta::finalizers(crd).map(str::to_owned).collect();
@@ -97,7 +98,9 @@ impl Strategy for Definitions {
     }
 
     fn precondition_failed(&self, what: &str, wanted: &str, have: &str) -> Option<String> {
-        Some(format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}"))
+        Some(format!(
+            "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}"
+        ))
     }
 
     fn cells(&self, crd: &Value, _now: Timestamp) -> Option<Vec<Value>> {

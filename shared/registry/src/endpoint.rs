@@ -202,9 +202,13 @@ impl Endpoint {
             },
         };
         let named = !info.name.is_empty();
+        if custom && !named && matches!(info.verb.as_str(), "update" | "patch") {
+            return Err(Status::bad_request("name must be provided"));
+        }
         let misplaced = info.subresource.is_empty()
             && match info.verb.as_str() {
-                "create" | "deletecollection" => named,
+                "create" => named && !custom,
+                "deletecollection" => named,
                 "get" | "update" | "patch" | "delete" => !named,
                 _ => false,
             };
@@ -219,9 +223,6 @@ impl Endpoint {
             });
         }
         if custom {
-            if matches!(info.verb.as_str(), "update" | "patch") && info.name.is_empty() {
-                return Err(Status::bad_request("name must be provided"));
-            }
             return Ok(());
         }
         if info.verb == "create" && info.subresource.is_empty() && !info.name.is_empty() {

@@ -318,7 +318,9 @@ fn scaled(
             let applies = matches!(patch, write::patch::Patch::Apply(_)) && scale.declared.is_some();
             let managed = !before.array_at(&["metadata", "managedFields"]).is_empty();
             if applies && !managed {
-                return Err(cannot_apply("create manager for existing fields: failed to convert live object (/;"));
+                return Err(cannot_apply(
+                    "create manager for existing fields: failed to convert live object (/;",
+                ));
             }
             let wanted = write::patch::apply(&fields, options, patch, Some(&before), &mut warnings)?;
             if applies {

@@ -152,17 +152,25 @@ pub fn status(crd: &Value, errors: &mut ErrorList) {
 }
 
 fn name(crd: &Value, spec: &Value, errors: &mut ErrorList) {
-    let name = meta::name(crd);
-    if name.is_empty() {
-        return;
-    }
-    for message in names::dns1123_subdomain(name) {
-        errors.push(Error::invalid("metadata.name", name, message));
-    }
-    if name != format!("{}.{}", spec.str_at(&["names", "plural"]), text(spec, "group")) {
-        let why = r#"must be spec.names.plural+"."+spec.group"#;
-        errors.push(Error::invalid("metadata.name", name, why));
-    }
+    let wanted = format!("{}.{}", spec.str_at(&["names", "plural"]), text(spec, "group"));
+    let mut check = |field: &str, name: &str, mut problems: Vec<String>| {
+        if name.is_empty() {
+            return;
+        }
+        if name != wanted {
+            problems.push(r#"must be spec.names.plural+"."+spec.group"#.to_owned());
+        }
+        for problem in problems {
+            errors.push(Error::invalid(field, name, problem));
+        }
+    };
+    let prefix = meta::text(crd, "generateName");
+    check("metadata.generateName", prefix, names::dns1123_subdomain_prefix(prefix));
+    check(
+        "metadata.name",
+        meta::name(crd),
+        names::dns1123_subdomain(meta::name(crd)),
+    );
 }
 
 fn stored_versions(crd: &Value, spec: &Value, errors: &mut ErrorList) {

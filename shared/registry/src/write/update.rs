@@ -129,7 +129,15 @@ impl Change<'_> {
                     continue;
                 }
             }
-            match outcome? {
+            // what was found on the way is told even if the write fails
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(status) => {
+                    warnings.append(&mut own);
+                    return Err(status);
+                }
+            };
+            match outcome {
                 Attempt::Lost(fresh) => {
                     current = fresh;
                     live = true;
