@@ -5,8 +5,6 @@
 //! `apf.kubernetes.io/autoupdate-spec` is `true`, which it becomes when an object was never changed. Any other is its
 //! owner's. Who loses a race against another replica is content.
 
-use std::collections::HashSet;
-
 use jiff::Timestamp;
 use triptych_object::{StatusResult, Value, meta};
 
@@ -34,8 +32,8 @@ pub async fn ensure(objects: &Loopback) -> StatusResult<()> {
     for built in policy::objects() {
         let found = follow(&producer, built).await?;
         if built.resource == "flowschemas" {
-            let level = found.str_at(&["spec", "priorityLevelConfiguration", "name"]);
-            if let Some(told) = status::told(&found, &HashSet::from([level]), Timestamp::now()) {
+            // its level was made before it
+            if let Some(told) = status::told(&found, true, Timestamp::now()) {
                 status::tell(objects, &told).await?;
             }
         }

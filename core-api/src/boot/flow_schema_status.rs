@@ -1,7 +1,6 @@
 //! Tells in each flow schema's status whether its priority level exists (the part of kube-apiserver's
 //! `priority-and-fairness-config-consumer` that others see).
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use jiff::Timestamp;
 use triptych_object::{StatusResult, Value, json, meta, time};
 use triptych_registry::catalogue::Collections;
 use triptych_registry::collection::Collection;
-use triptych_storage::cache::{Interest, Start};
+use triptych_storage::cache::{EventKind, Interest, Object, Start};
 
 use super::flow_control::target;
 use crate::flowcontrol::GROUP;
@@ -32,48 +31,63 @@ pub async fn keep(objects: Loopback, collections: Arc<Collections>) {
     }
 }
 
-/// Until one of the watches ends.
+/// Until one of the watches ends. A schema is looked at when it changes, all are when a level comes or goes.
 async fn follow(objects: &Loopback, schemas: &Collection, levels: &Collection) {
     let watch = |collection: &Collection| collection.cache.watch(Start::Now, Interest::all()).ok();
-    let (Some((_, mut schema_events)), Some((_, mut level_events))) = (watch(schemas), watch(levels)) else {
+    let (Some((before, mut schema_events)), Some((_, mut level_events))) = (watch(schemas), watch(levels)) else {
         return;
     };
+    for schema in before.range("") {
+        look(objects, schema, levels).await;
+    }
     loop {
-        for schema in outdated(schemas, levels) {
-            if let Err(status) = tell(objects, &schema).await
-                && status.code != 404
-            {
-                tracing::info!(
-                    name = meta::name(&schema),
-                    why = status.message,
-                    "cannot tell whether the priority level exists"
-                );
-            }
-        }
-        let more = tokio::select! {
-            event = schema_events.next() => event.is_some(),
-            event = level_events.next() => event.is_some(),
-        };
-        if !more {
-            return;
+        tokio::select! {
+            event = schema_events.next() => match event {
+                Some(event) if event.kind() == EventKind::Deleted => {}
+                Some(event) => look(objects, event.object(), levels).await,
+                None => return,
+            },
+            event = level_events.next() => match event {
+                Some(event) if event.kind() == EventKind::Modified => {}
+                Some(_) => {
+                    let Ok(snapshot) = schemas.cache.snapshot() else { return };
+                    for schema in snapshot.range("") {
+                        look(objects, schema, levels).await;
+                    }
+                }
+                None => return,
+            },
         }
     }
 }
 
-fn all(collection: &Collection) -> Vec<Value> {
-    let Ok(snapshot) = collection.cache.snapshot() else {
-        return Vec::new();
+/// Tells a schema the truth if its status does not.
+async fn look(objects: &Loopback, schema: &Object, levels: &Collection) {
+    let Some(schema) = readable(schema) else { return };
+    let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+    let exists = levels.key("", level).is_ok_and(|key| {
+        let found = levels.cache.get(&key);
+        found.is_ok_and(|level| level.is_some())
+    });
+    let Some(truth) = told(&schema, exists, Timestamp::now()) else {
+        return;
     };
-    let readable = snapshot.range("").filter(|o| o.broken().is_none());
-    readable.filter_map(|o| json::from_slice(o.bytes()).ok()).collect()
+    if let Err(status) = tell(objects, &truth).await
+        && status.code != 404
+    {
+        tracing::info!(
+            name = meta::name(&schema),
+            why = status.message,
+            "cannot tell whether the priority level exists"
+        );
+    }
 }
 
-/// What is to be applied to the flow schemas whose status does not tell the truth.
-fn outdated(schemas: &Collection, levels: &Collection) -> Vec<Value> {
-    let levels = all(levels);
-    let levels: HashSet<&str> = levels.iter().map(meta::name).collect();
-    let now = Timestamp::now();
-    all(schemas).iter().filter_map(|s| told(s, &levels, now)).collect()
+fn readable(object: &Object) -> Option<Value> {
+    match object.broken() {
+        Some(_) => None,
+        None => json::from_slice(object.bytes()).ok(),
+    }
 }
 
 /// Applies what [`told`] made.
@@ -83,11 +97,11 @@ pub(super) async fn tell(objects: &Loopback, told: &Value) -> StatusResult<()> {
     consumer.apply_status(target("flowschemas"), name, told).await.map(drop)
 }
 
-/// The apply configuration that tells whether the level of a schema exists, if its status does not.
-pub(super) fn told(schema: &Value, levels: &HashSet<&str>, now: Timestamp) -> Option<Value> {
+/// The apply configuration that tells that the level of a schema exists, or does not, if its status does not say so.
+pub(super) fn told(schema: &Value, exists: bool, now: Timestamp) -> Option<Value> {
     let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
     let named = format!("This FlowSchema references the PriorityLevelConfiguration object named \"{level}\"");
-    let (status, reason, message) = if levels.contains(level) {
+    let (status, reason, message) = if exists {
         ("False", "Found", format!("{named} and it exists"))
     } else {
         ("True", "NotFound", format!("{named} but there is no such object"))
@@ -125,13 +139,13 @@ mod tests {
             json::from_slice(br#"{"metadata":{"name":"a"},"spec":{"priorityLevelConfiguration":{"name":"x"}}}"#);
         let mut schema = schema.unwrap();
         let now = Timestamp::UNIX_EPOCH;
-        let missing = told(&schema, &HashSet::new(), now).unwrap();
+        let missing = told(&schema, false, now).unwrap();
         assert_eq!(
             missing.array_at(&["status", "conditions"])[0].str_at(&["status"]),
             "True"
         );
-        let found = told(&schema, &HashSet::from(["x"]), now).unwrap();
+        let found = told(&schema, true, now).unwrap();
         schema.set_at(&["status"], found.get("status").unwrap().clone());
-        assert_eq!(told(&schema, &HashSet::from(["x"]), now), None);
+        assert_eq!(told(&schema, true, now), None);
     }
 }
