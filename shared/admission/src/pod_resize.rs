@@ -93,7 +93,8 @@ fn excess(pod: &Value, node: &Node) -> Option<String> {
     let mut requests = amounts::of_pod(spec, "requests", whole);
     amounts::add(&mut requests, &amounts::amounts(spec.get("overhead")));
     let allocatable = amounts::amounts(Some(&node.allocatable));
-    let shown: [(&str, fn(&Quantity) -> i64); 2] = [("cpu", Quantity::milli_value), ("memory", Quantity::value)];
+    type Show = fn(&Quantity) -> i64;
+    let shown: [(&str, Show); 2] = [("cpu", Quantity::milli_value), ("memory", Quantity::value)];
     let beyond = shown.into_iter().filter_map(|(name, show)| {
         let requested = requests.get(name).cloned().unwrap_or_else(Quantity::zero);
         let has = allocatable.get(name).cloned().unwrap_or_else(Quantity::zero);

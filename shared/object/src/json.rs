@@ -140,7 +140,9 @@ impl Parser<'_> {
     /// The error for the byte at hand, or for the text having ended. Go ends a text as if a space followed, so that
     /// what cannot contain one is told of the space.
     fn unexpected(&self, context: &str) -> SyntaxError {
-        let spaceless = ["literal", "numeric literal", "escape"].iter().any(|word| context.contains(word))
+        let spaceless = ["literal", "numeric literal", "escape"]
+            .iter()
+            .any(|word| context.contains(word))
             && context != "in string literal";
         match self.peek() {
             None if spaceless => self.error(format!("invalid character ' ' {context}")),

@@ -155,10 +155,13 @@ pub fn param(query: &str, name: &str) -> Option<String> {
 
 /// A query's parameters in order, decoded (`+` is a space). Go drops a pair with a bad escape or a semicolon.
 pub fn params(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    query.split('&').filter(|p| !p.is_empty() && !p.contains(';') && well_escaped(p)).map(|pair| {
-        let (k, v) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(k, true), decode(v, true))
-    })
+    query
+        .split('&')
+        .filter(|p| !p.is_empty() && !p.contains(';') && well_escaped(p))
+        .map(|pair| {
+            let (k, v) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(k, true), decode(v, true))
+        })
 }
 
 /// Whether every `%` begins a byte in hex.
@@ -175,7 +178,7 @@ pub fn decode_path(path: &str) -> String {
 }
 
 fn decode(s: &str, plus_is_space: bool) -> String {
-    if !s.contains('%') && !(plus_is_space && s.contains('+')) {
+    if !s.contains('%') && (!plus_is_space || !s.contains('+')) {
         return s.to_owned();
     }
     let hex = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);

@@ -221,7 +221,7 @@ pub const ORDERED_UP_TO: usize = 1024;
 #[derive(Clone, Default)]
 pub struct Object {
     entries: Vec<(String, Value)>,
-    index: Option<Box<HashMap<String, usize>>>,
+    index: Option<HashMap<String, usize>>,
 }
 
 impl Object {
@@ -300,13 +300,11 @@ impl Object {
 
     fn reindex(&mut self) {
         self.index = (self.entries.len() > INDEXED_FROM).then(|| {
-            Box::new(
-                self.entries
-                    .iter()
-                    .enumerate()
-                    .map(|(i, (k, _))| (k.clone(), i))
-                    .collect(),
-            )
+            self.entries
+                .iter()
+                .enumerate()
+                .map(|(i, (k, _))| (k.clone(), i))
+                .collect()
         });
     }
 

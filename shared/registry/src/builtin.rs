@@ -178,6 +178,7 @@ pub(crate) fn internal_package(group: &str) -> &str {
 /// Between a version and the stored one.
 pub trait Conversion: Send + Sync + 'static {
     /// From the stored version.
+    #[allow(clippy::wrong_self_convention)] // a conversion of documents
     fn from_stored(&self, document: Value) -> Value;
     /// To the stored version.
     fn to_stored(&self, document: Value) -> Value;

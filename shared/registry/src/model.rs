@@ -121,6 +121,7 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Turns a stored document into this version's.
+    #[allow(clippy::wrong_self_convention)] // a conversion of documents, not of models
     fn from_stored(&self, document: Value) -> Value {
         document
     }

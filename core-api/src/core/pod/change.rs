@@ -27,7 +27,7 @@ pub async fn change(
             return Ok(pod);
         }
         let bytes = save::encode(cx.endpoint, pod);
-        match save::swap(collection, &key, Expect::Revision(object.revision()), Some(bytes)).await {
+        match save::swap(collection, &key, Expect::Revision(object.revision()), bytes).await {
             Ok(stored) => return document(cx, &stored),
             Err(SwapError::Lost(fresh)) => current = fresh,
             Err(SwapError::Failed(status)) => return Err(status),

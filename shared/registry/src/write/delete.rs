@@ -130,14 +130,16 @@ async fn delete_named(
                 (Expect::Revision(object.revision()), Some(bytes))
             }
         };
-        let removing = put.is_none();
-        match save::swap(collection, &key, expect, put).await {
-            Ok(_) if removing => {
+        let outcome = match put {
+            Some(bytes) => save::swap(collection, &key, expect, bytes).await.map(Some),
+            None => save::remove(collection, &key, expect).await.map(|()| None),
+        };
+        match outcome {
+            Ok(Some(stored)) => return Ok(Outcome::Marked(stored)),
+            Ok(None) => {
                 endpoint.strategy.after_delete(&cx, &old).await;
-                let last = Arc::clone(&object);
-                return Ok(Outcome::Gone(last, old));
+                return Ok(Outcome::Gone(object, old));
             }
-            Ok(stored) => return Ok(Outcome::Marked(stored)),
             Err(SwapError::Lost(fresh)) => current = fresh,
             Err(SwapError::Failed(status)) => return Err(status),
         }

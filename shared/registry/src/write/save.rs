@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use triptych_object::field::ErrorList;
 use triptych_object::{Status, StatusResult, Value, meta};
-use triptych_storage::{Entry, Expect, Object, Write, WriteError};
+use triptych_storage::{Entry, Expect, Object, Revision, Write, WriteError};
 
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::collection::{Collection, storage_status};
@@ -131,7 +131,7 @@ async fn try_create(
         };
     }
     let bytes = encode(endpoint, object);
-    match swap(collection, &key, Expect::Absent, Some(bytes)).await {
+    match swap(collection, &key, Expect::Absent, bytes).await {
         Ok(stored) => Ok(Saved::Stored(stored)),
         Err(SwapError::Lost(current)) => Err(taken(current)),
         Err(SwapError::Failed(status)) => Err(status),
@@ -451,32 +451,28 @@ pub enum SwapError {
     Failed(Box<Status>),
 }
 
-/// Writes (or with `None` deletes) if the key is as expected; the object as just stored.
-pub async fn swap(
-    collection: &Collection,
-    key: &str,
-    expect: Expect,
-    put: Option<Bytes>,
-) -> Result<Arc<Object>, SwapError> {
-    let value = put.clone().unwrap_or_default();
-    match collection
-        .store
-        .write(Write {
-            key,
-            expect,
-            put,
-            ttl: collection.ttl,
-        })
-        .await
-    {
-        Ok(revision) => Ok(collection.cache.ingest(&Entry {
-            key: key.into(),
-            revision,
-            value,
-        })),
-        Err(WriteError::Conflict(conflict)) => Err(SwapError::Lost(
-            conflict.current.map(|entry| collection.cache.ingest(&entry)),
-        )),
-        Err(WriteError::Store(e)) => Err(SwapError::Failed(storage_status(&e))),
-    }
+/// Writes if the key is as expected; the object as just stored.
+pub async fn swap(collection: &Collection, key: &str, expect: Expect, value: Bytes) -> Result<Arc<Object>, SwapError> {
+    let revision = write(collection, key, expect, Some(value.clone())).await?;
+    Ok(collection.cache.ingest(&Entry {
+        key: key.into(),
+        revision,
+        value,
+    }))
+}
+
+/// Deletes if the key is as expected.
+pub async fn remove(collection: &Collection, key: &str, expect: Expect) -> Result<(), SwapError> {
+    write(collection, key, expect, None).await.map(drop)
+}
+
+async fn write(collection: &Collection, key: &str, expect: Expect, put: Option<Bytes>) -> Result<Revision, SwapError> {
+    let ttl = collection.ttl;
+    let outcome = collection.store.write(Write { key, expect, put, ttl }).await;
+    outcome.map_err(|e| match e {
+        WriteError::Conflict(conflict) => {
+            SwapError::Lost(conflict.current.map(|entry| collection.cache.ingest(&entry)))
+        }
+        WriteError::Store(e) => SwapError::Failed(storage_status(&e)),
+    })
 }

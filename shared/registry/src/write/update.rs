@@ -250,7 +250,7 @@ impl Change<'_> {
             self.endpoint.collection()?,
             key,
             Expect::Revision(current.revision()),
-            Some(bytes),
+            bytes,
         )
         .await
         {
@@ -347,15 +347,9 @@ impl Change<'_> {
         if cx.dry_run {
             return Ok(Attempt::Saved(Saved::Dry(new), false));
         }
-        match save::swap(
-            self.endpoint.collection()?,
-            key,
-            Expect::Revision(current.revision()),
-            None,
-        )
-        .await
-        {
-            Ok(_) => {
+        let expect = Expect::Revision(current.revision());
+        match save::remove(self.endpoint.collection()?, key, expect).await {
+            Ok(()) => {
                 self.strategy.after_delete(cx, &new).await;
                 Ok(Attempt::Saved(Saved::Dry(new), false))
             }
