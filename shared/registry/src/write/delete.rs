@@ -93,6 +93,8 @@ async fn delete_named(
     let gr = endpoint.group_resource();
     let key = collection.key(namespace, name)?;
     let mut current = collection.get_consistent(&key).await?;
+    // what this delete itself has marked, to be removed next
+    let mut marked_version: Option<String> = None;
     loop {
         let Some(object) = current else {
             return Err(Status::not_found(&gr, name));
@@ -101,11 +103,14 @@ async fn delete_named(
             return Err(Status::internal(problem));
         }
         let old = endpoint.model.document(&object).map_err(Status::internal)?;
-        check_preconditions(endpoint, options, &old)?;
+        let own = marked_version.as_deref() == Some(meta::resource_version(&old));
+        if !own {
+            check_preconditions(endpoint, options, &old)?;
+        }
         let cx = endpoint.context(request, options.dry_run);
         endpoint.strategy.validate_delete(&cx, &old)?;
         let step = plan(endpoint, options, &old, cx.now);
-        if !matches!(step, Step::Nothing) {
+        if !own && !matches!(step, Step::Nothing) {
             save::admit_delete(
                 endpoint,
                 request,
@@ -121,7 +126,22 @@ async fn delete_named(
             Step::Nothing => return Ok(Outcome::Unstored(old)),
             Step::Remove if options.dry_run => return Ok(Outcome::Gone(object, old)),
             Step::Remove => (Expect::Revision(object.revision()), None),
-            Step::Mark(marked) if options.dry_run => return Ok(Outcome::Unstored(marked)),
+            Step::Mark(marked) | Step::MarkAndRemove(marked) if options.dry_run => {
+                return Ok(Outcome::Unstored(marked));
+            }
+            Step::MarkAndRemove(marked) => {
+                let bytes = save::encode(endpoint, marked);
+                match save::swap(collection, &key, Expect::Revision(object.revision()), Some(bytes)).await {
+                    Ok(stored) => {
+                        marked_version = Some(stored.revision().to_string());
+                        current = Some(stored);
+                    }
+                    Err(SwapError::Lost(fresh)) => current = fresh,
+                    Err(SwapError::Failed(status)) => return Err(status),
+                }
+                in_time(request)?;
+                continue;
+            }
             Step::Mark(marked) => {
                 let bytes = save::encode(endpoint, marked);
                 if save::is_stored(endpoint, collection, &object, &bytes) {
@@ -143,10 +163,15 @@ async fn delete_named(
             Err(SwapError::Lost(fresh)) => current = fresh,
             Err(SwapError::Failed(status)) => return Err(status),
         }
-        if std::time::Instant::now() >= request.deadline {
-            return Err(Status::timeout("request did not complete within requested timeout", 0));
-        }
+        in_time(request)?;
     }
+}
+
+fn in_time(request: &Request) -> StatusResult<()> {
+    if std::time::Instant::now() < request.deadline {
+        return Ok(());
+    }
+    Err(Status::timeout("request did not complete within requested timeout", 0))
 }
 
 fn check_preconditions(endpoint: &Endpoint, options: &Delete, old: &Value) -> StatusResult<()> {
@@ -189,6 +214,8 @@ enum Step {
     Nothing,
     /// It changes to this and stays.
     Mark(Value),
+    /// It changes to this, for watchers to see, and goes.
+    MarkAndRemove(Value),
     /// It goes.
     Remove,
 }
@@ -218,7 +245,7 @@ fn plan(endpoint: &Endpoint, options: &Delete, old: &Value, now: Timestamp) -> S
     if pending || meta::deletion_grace_period(&object).unwrap_or(0) > 0 {
         Step::Mark(object)
     } else {
-        Step::Remove
+        Step::MarkAndRemove(object)
     }
 }
 
