@@ -1,9 +1,10 @@
 //! Job.
 
 use jiff::Timestamp;
-use triptych_object::field::{Error, ErrorList};
+use triptych_object::field::{Error, ErrorList, quote};
 use triptych_object::{Value, meta, names, time};
 use triptych_registry::age::{age, human_duration};
+use triptych_registry::options::Delete;
 use triptych_registry::{Context, Strategy};
 
 use super::job_spec::job_spec;
@@ -159,6 +160,19 @@ impl Strategy for Jobs {
             whole(job, &options);
             update(job, old, &options);
         });
+    }
+
+    fn unknown_field_label(&self, label: &str) -> Option<String> {
+        Some(format!("field label {} not supported for Job", quote(label)))
+    }
+
+    fn delete_warnings(&self, options: &Delete) -> Vec<String> {
+        const ORPHANS: &str = "child pods are preserved by default when jobs are deleted; set \
+            propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+        if options.propagation.is_some() || options.orphan_dependents.is_some() {
+            return Vec::new();
+        }
+        vec![ORPHANS.to_owned()]
     }
 
     fn warnings(&self, _cx: &Context, new: &Value, old: Option<&Value>) -> Vec<String> {

@@ -200,6 +200,8 @@ pub struct BuiltIn {
     pub deprecation: Option<String>,
     /// All versions of the kind, by `apiVersion`; the stored one has no conversion.
     pub versions: Vec<(String, Option<Arc<dyn Conversion>>)>,
+    /// Other `apiVersion`s of the same shape that may be posted.
+    pub also_accepts: &'static [&'static str],
     /// What can be answered.
     pub offer: Offer,
     /// New objects are stored as protobuf (`--storage-media-type`).
@@ -222,6 +224,7 @@ impl BuiltIn {
             strategy,
             conversion: None,
             versions: Vec::new(),
+            also_accepts: &[],
             offer: negotiate::BUILT_IN,
             store_protobuf: false,
             empty,
@@ -251,9 +254,10 @@ impl BuiltIn {
             .map_err(|e| self.reject(Some(gvk.clone()), e.0))?;
         strict.extend(found);
         put_kind(&mut document, &self.gvk);
+        let alike = gvk.kind == self.gvk.kind && self.also_accepts.contains(&&*gvk.group_version().to_string());
         Ok(Decoded {
             document,
-            gvk,
+            gvk: if alike { self.gvk.clone() } else { gvk },
             strict: strict.iter().map(ToString::to_string).collect(),
         })
     }

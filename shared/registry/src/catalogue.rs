@@ -295,7 +295,9 @@ fn subhandler(
     };
     let gvk = Gvk::new(&*sub.kind.group, &*sub.kind.version, &*sub.kind.kind);
     if let Some(action) = kinds.find_action(group, name, &sub.name) {
-        return Some(Subhandler::Action(model_of(gvk)?, action));
+        let mut model = BuiltIn::new(making.scheme, gvk, Arc::new(Plain))?;
+        model.also_accepts = action.also_accepts();
+        return Some(Subhandler::Action(Arc::new(model), action));
     }
     if sub.form != SubresourceForm::Object {
         return None;

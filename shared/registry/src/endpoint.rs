@@ -52,6 +52,11 @@ pub trait Action: Send + Sync + 'static {
     fn keeps_system_fields(&self) -> bool {
         false
     }
+
+    /// Other `apiVersion`s in which the document may come.
+    fn also_accepts(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// What an action answers, with 201.
@@ -204,6 +209,10 @@ impl Endpoint {
         let named = !info.name.is_empty();
         if custom && !named && matches!(info.verb.as_str(), "update" | "patch") {
             return Err(Status::bad_request("name must be provided"));
+        }
+        let of_one = ["get", "update", "patch", "delete"];
+        if named && !custom && info.subresource.is_empty() && !verbs.iter().any(|v| of_one.contains(&v)) {
+            return Err(Status::no_such_resource());
         }
         let misplaced = info.subresource.is_empty()
             && match info.verb.as_str() {

@@ -158,6 +158,9 @@ fn place(endpoint: &Endpoint, label: &str) -> StatusResult<Place> {
     if resource.never_set.iter().any(|s| s == label) {
         return Ok(Place::Never);
     }
+    if let Some(words) = endpoint.strategy.unknown_field_label(label) {
+        return Err(Status::bad_request(words));
+    }
     // kinds that declare labels of their own word it differently from those that have none
     let own = resource
         .selectable

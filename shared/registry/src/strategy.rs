@@ -12,6 +12,7 @@ use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, UserInfo, Value};
 
 use crate::object_meta::RepeatedMetaChecks;
+use crate::options::Delete;
 
 /// What a strategy may know of the request besides the objects.
 #[derive(Clone, Debug)]
@@ -144,6 +145,16 @@ pub trait Strategy: Send + Sync + 'static {
     /// The row's conditions in a Table (`Completed` of a finished pod).
     fn row_conditions(&self, _object: &Value) -> Option<Value> {
         None
+    }
+
+    /// What a field selector with this unknown label is answered, if the kind has words of its own.
+    fn unknown_field_label(&self, _label: &str) -> Option<String> {
+        None
+    }
+
+    /// Told to whoever deletes with these options.
+    fn delete_warnings(&self, _options: &Delete) -> Vec<String> {
+        Vec::new()
     }
 
     /// Annotations that are fields inside the server: tables and metadata alone do not show them.

@@ -38,6 +38,10 @@ impl Action for Evictions {
     fn run<'a>(&'a self, cx: &'a ActionContext<'a>, document: Value) -> BoxFuture<'a, StatusResult<Answer>> {
         Box::pin(self.evict(cx, document))
     }
+
+    fn also_accepts(&self) -> &'static [&'static str] {
+        &["policy/v1beta1"]
+    }
 }
 
 /// Pods that no budget protects.

@@ -34,7 +34,7 @@ impl Strategy for Resize {
         let refused = refuse(old);
         if let Some(detail) = refused {
             // nothing else is reported
-            *errors = std::iter::once(Error::forbidden("", detail)).collect();
+            *errors = std::iter::once(Error::forbidden("[]", detail)).collect();
             return;
         }
         check(new, errors, |pod| {

@@ -38,6 +38,7 @@ enum Outcome {
 pub async fn delete(endpoint: &Endpoint, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
     let output = endpoint.negotiate(request)?;
     let options = options(endpoint, request)?;
+    warnings.extend(endpoint.strategy.delete_warnings(&options));
     let name = &request.info.name;
     let outcome = delete_named(endpoint, request, name, &request.info.namespace, &options, warnings).await?;
     let accepted = options.orphan_dependents == Some(false);
@@ -376,6 +377,7 @@ pub async fn delete_collection(
     let list_options = List::parse(&Query::parse(&request.query), false)?;
     let selection = Selection::of(endpoint, &list_options, &request.info)?;
     let options = options(endpoint, request)?;
+    warnings.extend(endpoint.strategy.delete_warnings(&options));
     let listing = read::find(endpoint, &list_options, selection, &request.info.namespace).await?;
     for object in listing.objects() {
         let (name, namespace) = (object.name().to_owned(), object.namespace().into_owned());
