@@ -132,7 +132,7 @@ async fn delete_named(
             }
             Step::MarkAndRemove(marked) => {
                 let bytes = save::encode(endpoint, marked);
-                match save::swap(collection, &key, Expect::Revision(object.revision()), Some(bytes)).await {
+                match save::swap(collection, &key, Expect::Revision(object.revision()), bytes).await {
                     Ok(stored) => {
                         marked_version = Some(stored.revision().to_string());
                         current = Some(stored);
