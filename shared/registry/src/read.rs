@@ -113,8 +113,10 @@ pub async fn find(endpoint: &Endpoint, options: &List, selection: Selection, nam
     };
     let scope = collection.scope(&namespace);
     let selection = Arc::new(selection);
+    // a name makes it a read of one object, unless it may stand in any namespace
+    let only = selection.name().and_then(|n| collection.key(&namespace, n).ok());
 
-    if !options.continue_token.is_empty() && selection.name().is_none() {
+    if !options.continue_token.is_empty() && only.is_none() {
         let from = Continuation::decode(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
             let message = "specifying resource version is not allowed when using continue";
@@ -163,11 +165,8 @@ pub async fn find(endpoint: &Endpoint, options: &List, selection: Selection, nam
         collection.cache.snapshot().map_err(|e| collection.read_error(e))?;
         return page(collection, &scope, None, None, options, &selection).await;
     };
-    if let Some(name) = selection.name() {
-        let key = collection.key(&namespace, name).ok();
-        let found = key
-            .and_then(|k| snapshot.get(&k).cloned())
-            .filter(|o| selection.matches(o));
+    if let Some(key) = only {
+        let found = snapshot.get(&key).cloned().filter(|o| selection.matches(o));
         return Ok(Listing {
             items: Items::Objects(found.into_iter().collect()),
             revision: snapshot.revision(),
