@@ -20,12 +20,8 @@ use triptych_registry::object_meta::{self, Naming};
 use triptych_registry::strategy::Context;
 
 fn stories() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let candidates = [
-        here.join("../../shared/replay/stories"),
-        PathBuf::from("/work/shared/replay/stories"),
-    ];
-    candidates.into_iter().find(|p| p.is_dir())
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/replay/stories");
+    folder.is_dir().then_some(folder)
 }
 
 struct Target {
