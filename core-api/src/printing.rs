@@ -103,7 +103,6 @@ pub fn access_modes(modes: &[Value]) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -1,6 +1,6 @@
 //! What a fresh cluster begins with, through the real registry onto the embedded store, compared with a real one's etcd.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // what a helper of a test cannot do fails the test
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The bootstrap policy through the real registry onto the embedded store: what a fresh cluster's etcd holds.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)] // what a helper of a test cannot do fails the test
 
 use std::collections::BTreeMap;
 use std::path::Path;

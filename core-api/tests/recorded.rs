@@ -4,7 +4,7 @@
 //! Runs when `../shared/replay` is there. `RECORDED=services,nodes` confines it to some resources, `RECORDED_VERBOSE=1`
 //! prints every difference.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // what a helper of a test cannot do fails the test
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Service addresses and ports on a real store, with two replicas on it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // what a helper of a test cannot do fails the test
 
 mod support;
 

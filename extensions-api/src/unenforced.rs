@@ -79,7 +79,6 @@ impl Plugin for Unenforced {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -1,5 +1,5 @@
 //! The tier by itself on the embedded store, over a real socket: from a CRD to its objects.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 mod harness;
 

@@ -194,7 +194,6 @@ impl fmt::Display for Mismatch {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

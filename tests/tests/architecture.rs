@@ -1,6 +1,6 @@
 //! The arrows between the crates, as ARCHITECTURE.md has them: a crate builds only on those before it in the order, and
 //! the protocol core does no I/O.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::collections::BTreeMap;
 use std::process::Command;

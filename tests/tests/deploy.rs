@@ -1,5 +1,5 @@
 //! What is written down for deployments agrees with the binaries.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Discovery documents, byte for byte as a real kube-apiserver 1.36 serves them; skipped where `../shared/facts` is absent.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

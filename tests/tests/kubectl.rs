@@ -1,5 +1,5 @@
 //! kubectl against a whole control plane, on both stores: the sessions in `tests/kubectl/`, in order.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::path::Path;
 

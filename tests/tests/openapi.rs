@@ -3,7 +3,7 @@
 //! Compared as trees. The recorded server writes no defaults for list items and map values (facts/peer-deltas.json),
 //! and we describe query parameters and enum values in our own words.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::collections::BTreeMap;
 use std::io::Read;

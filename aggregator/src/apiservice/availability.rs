@@ -274,7 +274,6 @@ async fn answer(server: &Server, path: &str) -> Result<u16, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::apiservice::record::Managed;

@@ -89,7 +89,6 @@ pub fn find(object: &Value) -> Option<&Value> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

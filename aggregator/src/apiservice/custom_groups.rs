@@ -92,7 +92,6 @@ fn reduce(crd: &mut Value) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -337,7 +337,6 @@ impl Fetch for Nowhere {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -222,7 +222,6 @@ fn reduce_slice(slice: &mut Value) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

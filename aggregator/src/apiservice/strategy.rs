@@ -160,7 +160,6 @@ fn decoded_length(text: &str) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -90,7 +90,6 @@ fn united_certificates(known: &str, ours: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

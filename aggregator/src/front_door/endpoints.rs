@@ -232,7 +232,6 @@ fn slice(alive: &[IpAddr], port: u16) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

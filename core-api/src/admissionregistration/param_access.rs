@@ -184,7 +184,6 @@ fn refusal(object: &Value, field: &str, detail: String) -> Box<Status> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_auth::authorization::Authorization;

@@ -49,7 +49,6 @@ impl Handler for Document {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use http::header::ACCEPT;
     use triptych_object::{RequestInfo, UserInfo};

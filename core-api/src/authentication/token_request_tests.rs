@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! Tokens on request, and what is refused.
 
 use std::collections::HashMap;

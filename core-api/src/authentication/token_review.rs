@@ -53,7 +53,6 @@ impl TokenReview {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use triptych_auth::authentication::token::TokenVerdict;
     use triptych_object::{UserInfo, json};

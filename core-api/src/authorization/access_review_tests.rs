@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! Reviews from question to answer.
 
 use parking_lot::Mutex;

@@ -36,7 +36,6 @@ fn review(resolver: &dyn RuleResolver, user: &UserInfo, document: &Value) -> Sta
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use triptych_auth::authorization::resolver::UserRules;
     use triptych_auth::authorization::rules::PolicyRule;

@@ -87,7 +87,6 @@ fn revised(built: Built<'_>, current: &Value) -> Option<Value> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -129,7 +129,6 @@ pub(super) fn told(schema: &Value, exists: bool, now: Timestamp) -> Option<Value
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

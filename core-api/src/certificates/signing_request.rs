@@ -107,7 +107,6 @@ pub fn check_certificates(text: &[u8]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair};

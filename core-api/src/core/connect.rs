@@ -286,7 +286,6 @@ fn log_options(pod: &str, query: &str) -> StatusResult<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

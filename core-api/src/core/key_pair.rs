@@ -75,7 +75,6 @@ fn labels(blocks: &[Pem]) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -97,7 +97,6 @@ pub fn resource_list(list: &mut Value) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -169,7 +169,6 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use triptych_object::json;
 

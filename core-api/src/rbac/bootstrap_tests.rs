@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! The bootstrap hook against a small store.
 
 use std::collections::BTreeMap;

@@ -253,7 +253,6 @@ fn new_object(kind: &str, namespace: &str, name: &str) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use triptych_object::{json, meta};
 

@@ -130,7 +130,6 @@ fn policy_rule(rule: Cursor<'_>, namespaced: bool) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use triptych_object::json;
 

@@ -187,7 +187,6 @@ pub fn admin_result(claim: &Value) -> Option<usize> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -61,7 +61,6 @@ pub(crate) fn last_lines(path: &Path, most: usize) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -133,7 +133,6 @@ fn service_account_key(layout: &Layout) -> Result<(), PkiError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::fs::PermissionsExt;

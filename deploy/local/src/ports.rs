@@ -100,7 +100,6 @@ fn remembered(layout: &Layout, instance: Instance) -> Option<u16> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

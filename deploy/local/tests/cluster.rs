@@ -1,5 +1,5 @@
 //! The harness of the whole-process tests, against fake tiers: a harness that cannot fail tests nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! `triptych up` as a user meets it, against fake tiers: what it makes, prints, and does when something goes wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -196,5 +196,4 @@ impl Controllers {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -113,7 +113,6 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -115,7 +115,6 @@ impl Decoder for StoredDefinitions {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

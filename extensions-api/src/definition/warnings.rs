@@ -49,7 +49,6 @@ pub fn unrecognized_formats(crd: &Value) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -230,7 +230,6 @@ fn subject<T>(request: &str, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T,
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::Write;

@@ -79,7 +79,6 @@ impl DefaultIngressClass {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lookup::fixed::Fixed;

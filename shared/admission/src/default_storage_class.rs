@@ -98,7 +98,6 @@ pub(crate) fn class_of(claim: &Value) -> Option<&str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lookup::fixed::Fixed;

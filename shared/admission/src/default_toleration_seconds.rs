@@ -67,7 +67,6 @@ fn tolerates(spec: &Value, taint: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::Write;

@@ -36,7 +36,6 @@ pub(crate) mod fixed {
     pub struct Fixed<T>(Vec<(String, String, Arc<T>)>);
 
     impl<T: Facts> Fixed<T> {
-        #[allow(clippy::unwrap_used)]
         pub fn of(objects: &[&str]) -> Arc<Fixed<T>> {
             let read = |text: &&str| {
                 let object = json::from_slice(text.as_bytes()).unwrap();

@@ -173,7 +173,6 @@ fn needed(pod: &Value, old: &Value) -> Vec<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lookup::fixed::Fixed;

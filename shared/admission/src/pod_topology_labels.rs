@@ -58,7 +58,6 @@ impl Plugin for PodTopologyLabels {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lookup::fixed::Fixed;

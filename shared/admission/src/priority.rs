@@ -165,7 +165,6 @@ impl Priority {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lookup::fixed::Fixed;

@@ -156,7 +156,6 @@ fn state(name: &str) -> Option<State> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::default_toleration_seconds::DefaultTolerationSeconds;

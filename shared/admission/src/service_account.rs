@@ -317,7 +317,6 @@ fn limit_environment(container: &Value, kind: &str, account: &Account) -> Result
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lookup::fixed::Fixed;

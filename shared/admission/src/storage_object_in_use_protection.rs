@@ -47,7 +47,6 @@ fn finalizer(resource: &Gvr) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::Write;

@@ -45,7 +45,6 @@ impl Plugin for TaintNodesByCondition {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::Write;

@@ -15,7 +15,6 @@ pub struct Write {
     pub old: Option<Value>,
 }
 
-#[allow(clippy::unwrap_used)]
 pub fn tree(text: &str) -> Value {
     json::from_slice(text.as_bytes()).unwrap()
 }

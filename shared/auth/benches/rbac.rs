@@ -1,7 +1,7 @@
 //! What it costs to allow and to refuse an ordinary user's request under RBAC, beside how many roles and bindings others
 //! have. `cargo bench -p triptych-auth`; the answers are checked.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a benchmark that cannot go on ends
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -420,5 +420,4 @@ fn go_syntax(user: &UserInfo) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests;

@@ -256,7 +256,6 @@ const REASONS: [&str; 20] = [
 ];
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -146,6 +146,5 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 #[path = "tests.rs"]
 mod tests;

@@ -627,5 +627,4 @@ impl PartialEq for Quantity {
 impl Eq for Quantity {}
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

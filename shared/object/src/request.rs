@@ -203,7 +203,6 @@ fn decode(s: &str, plus_is_space: bool) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

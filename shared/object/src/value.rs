@@ -411,7 +411,6 @@ impl IntoIterator for Object {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -62,5 +62,4 @@ pub fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,5 +1,5 @@
 //! What is written reads back, whatever it is.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // what a helper of a test cannot do fails the test
 
 use proptest::prelude::*;
 use triptych_object::{Object, Quantity, Value, json, yaml};

@@ -312,7 +312,6 @@ pub fn input(headers: &HeaderMap, formats: &[Format]) -> StatusResult<Format> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

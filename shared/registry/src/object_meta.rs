@@ -386,7 +386,6 @@ fn validate_managed_fields(object: &Value, errors: &mut ErrorList) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p triptych-schema --example managed_cost` prints microseconds per write, the best of several
 //! rounds. Every result is checked once before it is timed.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a benchmark that cannot go on ends
 
 use std::hint::black_box;
 use std::path::Path;

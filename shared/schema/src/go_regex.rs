@@ -140,7 +140,6 @@ fn is_repetition(chars: &[char]) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::compile;
 

@@ -469,6 +469,5 @@ impl Reader {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 #[path = "table_tests.rs"]
 mod tests;

@@ -8,7 +8,6 @@ use crate::Table;
 use crate::types::TypeId;
 
 /// Every schema text of this repository, compiled once.
-#[allow(clippy::unwrap_used)]
 pub fn everything() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {

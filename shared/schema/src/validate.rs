@@ -126,5 +126,4 @@ fn check_resource(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Compares the schema texts with the fact tables in `../shared/facts` beside the repository, when they are there:
 //! every type, field, default and resource. What the texts leave out on purpose is named here, with why.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! strategies change objects after their fields were recorded, so a computed entry of a write other than apply may have
 //! fields that the recorded one lacks, and where they took away what the client sent, a few lack some. Applies must
 //! agree exactly. Times are not compared, nor kinds that convert between versions or that the server itself updates.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -292,7 +292,7 @@ impl Chain {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments)] // one step of one path: bundling its inputs would only rename them
     async fn forward(
         &self,
         connection: &Connection,

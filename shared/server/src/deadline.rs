@@ -37,7 +37,6 @@ pub fn exceeded() -> Box<Status> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -113,7 +113,6 @@ fn is_exempt(user: &UserInfo, info: &RequestInfo) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -47,7 +47,6 @@ fn escapes_are_whole(path: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     fn path(method: &str, uri: &str) -> Option<String> {
         let request = http::Request::builder()

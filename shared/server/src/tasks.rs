@@ -77,7 +77,6 @@ impl Drop for Running {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,5 +1,5 @@
 //! What the store and the watch cache cost: `cargo bench -p triptych-storage`. Every answer that is timed is checked.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a benchmark that cannot go on ends
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -255,7 +255,6 @@ fn parse_override(text: &str) -> Result<Override, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use clap::Parser;
 

@@ -353,7 +353,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::unwrap_used)]
     fn a_budget_says_why_it_does_not_allow_it() {
         let parse = |text: &str| json::from_slice(text.as_bytes()).unwrap();
         let mut budget: Value = parse(

@@ -1,5 +1,4 @@
 //! What the server does to pods, piece by piece; whole requests are in the recorded stories.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 use triptych_object::json;

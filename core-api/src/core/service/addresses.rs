@@ -320,7 +320,6 @@ fn object(address: IpAddr, owner: Owner<'_>) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::collections::HashSet;

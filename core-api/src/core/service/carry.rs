@@ -126,7 +126,6 @@ pub fn drop_left_behind(new: &mut Value, old: &Value) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -161,7 +161,6 @@ fn complete(new: &mut Value, configured: &[&'static str], both: bool) -> StatusR
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -278,7 +278,6 @@ fn read(value: &Bytes) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

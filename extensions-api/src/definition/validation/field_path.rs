@@ -97,7 +97,6 @@ impl<'t> Tokens<'t> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

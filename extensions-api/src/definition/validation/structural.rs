@@ -333,7 +333,6 @@ fn is_int_or_string_all_of(s: &Value) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

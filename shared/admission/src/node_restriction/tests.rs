@@ -1,7 +1,5 @@
 //! What a kubelet may and may not do.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use crate::lookup::fixed::Fixed;
 use crate::testing::Write as Request;

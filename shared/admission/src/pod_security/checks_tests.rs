@@ -1,7 +1,5 @@
 //! Each check with a pod that it objects to, at the versions at which it does.
 
-#![allow(clippy::unwrap_used)]
-
 use super::checks::{details, evaluate};
 use super::policy::{Level, LevelVersion, Version};
 use crate::testing::tree;

@@ -1,7 +1,5 @@
 //! Who is told what: refusals, warnings, and namespaces whose policy changes.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 use crate::lookup::fixed::Fixed;
 use crate::testing::Write;

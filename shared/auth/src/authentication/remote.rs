@@ -79,7 +79,6 @@ fn verdict(review: &Value) -> TokenVerdict {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use triptych_object::json;
 

@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! Tokens from issue to refusal.
 
 use std::io::Write;

@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! Who wins when a request carries several credentials, good and bad.
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -155,7 +155,6 @@ fn is_websocket(headers: &HeaderMap) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use http::HeaderValue;
 

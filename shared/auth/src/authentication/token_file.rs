@@ -173,7 +173,6 @@ fn field(text: &str) -> Result<(String, &str), &'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

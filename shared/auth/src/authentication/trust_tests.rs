@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! What certificates are worth: every way in which one can fail to prove anything.
 
 use rcgen::{

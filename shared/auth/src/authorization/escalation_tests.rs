@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! Who may grant what.
 
 use super::super::index::RbacKind;

@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! The index under changes, and the words for what it finds.
 
 use triptych_object::json;

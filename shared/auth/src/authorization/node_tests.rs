@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! What a kubelet may and may not.
 
 use triptych_object::json;

@@ -158,7 +158,6 @@ impl RuleResolver for AlwaysDeny {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 //! The RBAC authorizer's answers and reasons.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -274,7 +274,6 @@ fn plain(entries: &[&Entry]) -> (Bytes, BTreeMap<Arc<str>, Bytes>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -118,7 +118,6 @@ pub fn read_index(text: &[u8]) -> Option<BTreeMap<Arc<str>, String>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -183,7 +183,6 @@ fn equal_elsewhere(a: &Value, b: &Value) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -113,7 +113,6 @@ pub fn differs(new: &Value, old: &Value, path: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -353,7 +353,6 @@ impl fmt::Display for PathElement<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -254,7 +254,6 @@ pub fn asks_for_reset(object: &Value) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

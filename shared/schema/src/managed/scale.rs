@@ -100,7 +100,6 @@ impl ScaleFields<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -378,7 +378,6 @@ impl Filter {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -1,5 +1,4 @@
 //! Field management on a small kind whose schema text stands here.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
 use crate::table::Table;

@@ -126,7 +126,6 @@ fn value_end(text: &[u8], at: usize) -> Result<usize, NoObject> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -81,7 +81,6 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -1,5 +1,4 @@
 //! Strategic merge patch against a small hand-made type.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
 use crate::types::{Field, FieldDetails, List, ListKind, Map, Struct, Topology, Type};

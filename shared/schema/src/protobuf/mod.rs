@@ -163,8 +163,6 @@ fn finish_envelope(out: &mut Back, end: usize, api_version: &str, kind: &str) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod properties;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -180,7 +180,6 @@ impl Summary {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_registry::discovery::Snapshot;

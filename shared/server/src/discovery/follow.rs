@@ -73,7 +73,6 @@ pub async fn follow(server: Arc<dyn Fetch>, target: &str, accept: &'static str, 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use futures_util::future::BoxFuture;

@@ -119,7 +119,6 @@ pub fn urls(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::{Value, json};

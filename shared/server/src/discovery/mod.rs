@@ -27,5 +27,4 @@ pub use publication::{Own, OwnVersion, Publication, Published};
 pub use services::Registered;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -182,7 +182,6 @@ fn from_resource_list(list: &Value) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use futures_util::future::BoxFuture;

@@ -131,7 +131,6 @@ fn described(services: &[Registered], known: &HashMap<Arc<str>, Known>) -> Vec<S
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::discovery::fetch::{AGGREGATED, Ask, Fetched};

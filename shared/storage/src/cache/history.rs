@@ -113,7 +113,6 @@ impl History {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::super::object::Object;
     use super::*;

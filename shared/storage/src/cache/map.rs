@@ -120,7 +120,6 @@ fn scan<'a>(tree: &'a Tree, prefix: &'a str, from: &str) -> impl Iterator<Item =
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::super::object::FieldPath;
     use super::*;

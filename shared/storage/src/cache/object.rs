@@ -338,7 +338,6 @@ impl<'a> Iterator for Labels<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

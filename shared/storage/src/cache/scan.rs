@@ -291,7 +291,6 @@ pub(crate) fn unescape(raw: &[u8]) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -1,5 +1,4 @@
 //! A disk that fails for a while.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::OpenOptions;
 use std::io;

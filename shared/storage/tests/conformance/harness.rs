@@ -14,7 +14,7 @@ use triptych_storage::{
 pub struct Backend {
     pub store: Arc<dyn Store>,
     /// Removed with the backend.
-    #[allow(dead_code)]
+    #[allow(dead_code)] // kept for its Drop, which removes the folder
     folder: tempfile::TempDir,
     server: Option<EtcdServer>,
 }

@@ -1,5 +1,5 @@
 //! One suite, every backend: what `Store` promises, checked over each implementation and wrapper.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
 mod cached;
 mod durability;

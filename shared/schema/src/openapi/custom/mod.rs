@@ -363,7 +363,6 @@ fn set_type_meta(schema: &mut Value, texts: &dyn Describe) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

@@ -180,7 +180,6 @@ fn unfold(out: &mut Object) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use triptych_object::json;

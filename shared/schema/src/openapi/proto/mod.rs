@@ -211,7 +211,6 @@ fn double(out: &mut Vec<u8>, tag: u32, value: f64) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
