@@ -3,26 +3,21 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
 use tokio::sync::watch;
 use triptych_admission::Chain;
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::Bound;
-use triptych_auth::authorization::Authorization;
 use triptych_auth::authorization::mirrored::MirroredRbac;
-use triptych_auth::forbidden::forbidden;
-use triptych_auth::{Attributes, Authorizer, Decision};
 use triptych_client::Api;
 use triptych_client::address::Address;
 use triptych_client::tls::Identity;
-use triptych_object::{RequestInfo, Status, StatusResult, UserInfo};
 use triptych_registry::builtin::Scheme;
 use triptych_registry::catalogue::{self, Collections, Making, Opening};
 use triptych_registry::discovery::Freshness;
 use triptych_registry::loopback::Loopback;
-use triptych_registry::{Endpoint, Kinds, Permit, Services};
+use triptych_registry::{Kinds, Services};
 use triptych_schema::Table;
 use triptych_server::claim::Table as Claims;
 use triptych_server::discovery::fetch::PoolFetch;
@@ -160,10 +155,10 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let authenticator = Arc::new(authentication.build(bound));
     let services = Arc::new(Services {
         admission: Arc::new(Chain::new(Vec::new())),
-        permit: Arc::new(Permission(authorizer.clone())),
+        permit: authorizer.clone(),
         meta: scheme.clone(),
         now: Timestamp::now,
-        min_watch_seconds: settings.min_watch_seconds,
+        min_watch_seconds: settings.serving.min_watch_seconds,
     });
     let making = Making {
         scheme: &scheme,
@@ -222,7 +217,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     tier = tier
         .claim(Arc::new(Proxied(remotes.clone())))
         .claim(Arc::new(Published(publication.clone())))
-        .claim(Arc::new(claims(&endpoints)));
+        .claim(Arc::new(Claims::of(&endpoints)));
     if let Some((own, proxy)) = &direct {
         let shortcut = Shortcut::new(proxy.pool.clone());
         tier = tier
@@ -238,7 +233,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
             move || next.paths()
         })
         .build(build)
-        .check(store_check(stores))
+        .check(Check::store(stores))
         .synced(rbac.synced())
         .check(Check::latch("autoregister-completion", registered.clone()))
         .on_start("kube-apiserver-autoregistration", {
@@ -296,39 +291,4 @@ async fn discovered(publication: Arc<Publication>) -> Result<(), String> {
     });
     let _ = tokio::time::timeout(DISCOVERY_WAIT, core).await;
     Ok(())
-}
-
-fn claims(endpoints: &[Arc<Endpoint>]) -> Claims {
-    let mut claims = Claims::default();
-    for endpoint in endpoints {
-        let r = &endpoint.resource;
-        claims.resource(&r.group, &r.version, &r.resource, endpoint.clone());
-    }
-    claims
-}
-
-fn store_check(stores: Arc<Stores>) -> Check {
-    Check::new("etcd", move || {
-        let stores = stores.clone();
-        async move {
-            let outcome = stores.check(Duration::from_secs(2)).await;
-            outcome.map_err(|e| e.to_string())
-        }
-    })
-}
-
-/// Further authorization for the registry.
-struct Permission(Arc<Authorization>);
-
-impl Permit for Permission {
-    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, StatusResult<()>> {
-        Box::pin(async move {
-            match self.0.authorize(Attributes { user, request }).await {
-                Decision::Allow(_) => Ok(()),
-                Decision::Deny(reason) => Err(forbidden(user, request, &reason.to_string())),
-                Decision::NoOpinion { reason, .. } => Err(forbidden(user, request, &reason)),
-                Decision::Unavailable(why) => Err(Status::service_unavailable(why, 1)),
-            }
-        })
-    }
 }

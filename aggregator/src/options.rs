@@ -64,9 +64,6 @@ pub struct OwnOptions {
     /// Routes requests to the endpoints of an APIService's Service rather than to its cluster IP.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     enable_aggregator_routing: bool,
-    /// A watch without a timeout of its own lasts a random time of at least so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
-    min_request_timeout: u64,
     /// Addresses of core-api, to which what is not claimed here is forwarded
     #[arg(long, value_delimiter = ',', value_name = "URL", help_heading = "Tier flags")]
     core_api_servers: Vec<Address>,
@@ -103,8 +100,6 @@ pub struct Settings {
     pub route_to_endpoints: bool,
     /// What clients and the cluster are told to reach this server at.
     pub advertise: Option<IpAddr>,
-    /// Shortest watch without timeout, in seconds.
-    pub min_watch_seconds: u64,
 }
 
 impl Options {
@@ -126,7 +121,6 @@ impl Options {
             proxy_client_cert_file,
             proxy_client_key_file,
             enable_aggregator_routing,
-            min_request_timeout,
             core_api_servers,
             extensions_api_servers,
         } = own;
@@ -171,7 +165,6 @@ impl Options {
                 proxy_identity,
                 route_to_endpoints: enable_aggregator_routing,
                 advertise: advertise_address.filter(|ip| !ip.is_unspecified()).or(bound),
-                min_watch_seconds: min_request_timeout.max(1),
             })
         })();
         problems.finish(settings)
@@ -201,7 +194,6 @@ fn request_header(flags: &AuthenticationOptions) -> Option<RequestHeader> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -6,14 +6,11 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
-use triptych_auth::authorization::Authorization;
-use triptych_auth::forbidden::forbidden;
-use triptych_auth::{Attributes, Authorizer, Decision};
-use triptych_object::{RequestInfo, Status, StatusResult, UserInfo, Value};
+use triptych_object::{Status, StatusResult, Value};
 use triptych_registry::builtin::Scheme;
 use triptych_registry::catalogue::{self, Collections, Making, Opening};
 use triptych_registry::collection::Collection;
-use triptych_registry::{Endpoint, Permit, Services};
+use triptych_registry::{Permit, Services};
 use triptych_schema::Table;
 use triptych_server::claim::Table as Claims;
 use triptych_server::discovery::fetch::{Fetch, PoolFetch};
@@ -110,14 +107,14 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let unenforced = Unenforced {
         allowed: settings.served.allow_unenforced.clone(),
     };
-    let permit: Arc<dyn Permit> = Arc::new(Permission(authorizer.clone()));
+    let permit: Arc<dyn Permit> = authorizer.clone();
     let admission = admission::chain(&collections, &permit, &settings.admission, unenforced);
     let services = Arc::new(Services {
         admission: Arc::new(admission),
         permit,
         meta: scheme.clone(),
         now: Timestamp::now,
-        min_watch_seconds: settings.min_watch_seconds,
+        min_watch_seconds: settings.serving.min_watch_seconds,
     });
     let own = Arc::new(OnceLock::new());
     let making = Making {
@@ -132,7 +129,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         tracing::error!("not served: {misfit}");
     }
     let loopback = own.get_or_init(|| Loopback::new(&endpoints)).clone();
-    let mut claims = claims(&endpoints);
+    let mut claims = Claims::of(&endpoints);
     match open_id {
         Some(Ok(documents)) => open_id::claim(&mut claims, &documents),
         Some(Err(why)) => tracing::info!(why, "OpenID discovery is not served"),
@@ -154,7 +151,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         .claim(Arc::new(Published(publication.clone())))
         .claim(Arc::new(claims))
         .build(build)
-        .check(store_check(stores))
+        .check(Check::store(stores))
         .background(publication.run())
         .background(trust.keep_fresh(std::time::Duration::from_secs(10)))
         .on_start("rbac/bootstrap-roles", rbac::bootstrap::start_hook(loopback.clone()));
@@ -179,43 +176,6 @@ fn neighbours(next: NextTier, metrics: &triptych_client::metrics::Metrics) -> Re
     let forwarding = Neighbour::new(NAME, next.addresses.clone(), &next.forwarding, metrics)?;
     let own = Neighbour::new(NAME, next.addresses, &next.own, metrics)?;
     Ok((forwarding, own))
-}
-
-fn claims(endpoints: &[Arc<Endpoint>]) -> Claims {
-    let mut claims = Claims::default();
-    for endpoint in endpoints {
-        let r = &endpoint.resource;
-        claims.resource(&r.group, &r.version, &r.resource, endpoint.clone());
-    }
-    claims
-}
-
-fn store_check(stores: Arc<Stores>) -> Check {
-    Check::new("etcd", move || {
-        let stores = stores.clone();
-        async move {
-            stores
-                .check(std::time::Duration::from_secs(2))
-                .await
-                .map_err(|e| e.to_string())
-        }
-    })
-}
-
-/// Further authorization for the registry.
-struct Permission(Arc<Authorization>);
-
-impl Permit for Permission {
-    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, StatusResult<()>> {
-        Box::pin(async move {
-            match self.0.authorize(Attributes { user, request }).await {
-                Decision::Allow(_) => Ok(()),
-                Decision::Deny(reason) => Err(forbidden(user, request, &reason.to_string())),
-                Decision::NoOpinion { reason, .. } => Err(forbidden(user, request, &reason)),
-                Decision::Unavailable(why) => Err(Status::service_unavailable(why, 1)),
-            }
-        })
-    }
 }
 
 /// Core objects for authenticators, read as acknowledged.

@@ -61,9 +61,6 @@ pub struct OwnOptions {
     /// How long events are kept.
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s")]
     event_ttl: GoDuration,
-    /// A watch without a timeout of its own lasts a random time of at least so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
-    min_request_timeout: u64,
     /// Addresses of extensions-api, to which what no built-in group claims is forwarded; without it core-api is the last
     /// tier
     #[arg(long, value_delimiter = ',', value_name = "URL", help_heading = "Tier flags")]
@@ -102,8 +99,6 @@ pub struct Settings {
     pub node_ports: PortRange,
     /// Life of events.
     pub event_ttl: Duration,
-    /// Shortest watch without timeout, in seconds.
-    pub min_watch_seconds: u64,
 }
 
 impl Options {
@@ -125,7 +120,6 @@ impl Options {
             service_cluster_ip_range,
             service_node_port_range,
             event_ttl,
-            min_request_timeout,
             extensions_api_servers,
         } = own;
         let mut problems = Problems::default();
@@ -160,7 +154,6 @@ impl Options {
                 cluster_ips: service_cluster_ip_range,
                 node_ports: service_node_port_range,
                 event_ttl: event_ttl.0,
-                min_watch_seconds: min_request_timeout.max(1),
             })
         })();
         problems.finish(settings)

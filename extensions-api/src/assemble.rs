@@ -10,19 +10,16 @@ use triptych_admission::namespace_lifecycle::NamespaceLifecycle;
 use triptych_admission::{Chain, Plugin};
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
-use triptych_auth::authorization::Authorization;
 use triptych_auth::authorization::confirm::Coalesced;
 use triptych_auth::authorization::follow::BringUp;
 use triptych_auth::authorization::index::RbacIndex;
 use triptych_auth::authorization::rbac::Rbac;
-use triptych_auth::forbidden::forbidden;
-use triptych_auth::{Attributes, Authorizer, Decision};
 use triptych_client::api::Api;
 use triptych_client::mirror::{Mirror, MirrorConfig};
-use triptych_object::{RequestInfo, Status, StatusResult, UserInfo, Value};
+use triptych_object::Value;
+use triptych_registry::Services;
 use triptych_registry::builtin::Scheme;
 use triptych_registry::openapi::Custom;
-use triptych_registry::{Permit, Services};
 use triptych_schema::Table;
 use triptych_server::claim::Table as Paths;
 use triptych_server::discovery::{Crds, Own, Publication, Published};
@@ -157,10 +154,10 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
     ];
     let services = Arc::new(Services {
         admission: Arc::new(Chain::new(plugins)),
-        permit: Arc::new(Permission(authorizer.clone())),
+        permit: authorizer.clone(),
         meta: scheme.clone(),
         now: Timestamp::now,
-        min_watch_seconds: settings.min_watch_seconds,
+        min_watch_seconds: settings.serving.min_watch_seconds,
     });
 
     let resources: Vec<_> = table
@@ -202,7 +199,7 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
         .claim(Arc::new(paths))
         .claim(custom.clone())
         .build(build)
-        .check(store_check(stores))
+        .check(Check::store(stores))
         .synced({
             let cache = cache.clone();
             async move { cache.filled().await }
@@ -221,29 +218,6 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
         }
     }
     Ok(tier.bind().await?)
-}
-
-fn store_check(stores: Arc<Stores>) -> Check {
-    Check::new("etcd", move || {
-        let stores = stores.clone();
-        async move { stores.check(Duration::from_secs(2)).await.map_err(|e| e.to_string()) }
-    })
-}
-
-/// Further authorization for the registry.
-struct Permission(Arc<Authorization>);
-
-impl Permit for Permission {
-    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, StatusResult<()>> {
-        Box::pin(async move {
-            match self.0.authorize(Attributes { user, request }).await {
-                Decision::Allow(_) => Ok(()),
-                Decision::Deny(reason) => Err(forbidden(user, request, &reason.to_string())),
-                Decision::NoOpinion { reason, .. } => Err(forbidden(user, request, &reason)),
-                Decision::Unavailable(why) => Err(Status::service_unavailable(why, 1)),
-            }
-        })
-    }
 }
 
 /// Without core-api nothing is known that a token could be bound to.

@@ -44,9 +44,6 @@ pub struct Options {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Misc flags")]
 pub struct OwnOptions {
-    /// A watch without a timeout of its own lasts a random time of at least so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
-    min_request_timeout: u64,
     /// Addresses of core-api, from which roles and namespaces are mirrored and where tokens are reviewed; without it nobody
     /// but system:masters is authorized by roles, and namespaces are not looked at
     #[arg(long, value_delimiter = ',', value_name = "URL", help_heading = "Tier flags")]
@@ -67,8 +64,6 @@ pub struct Settings {
     pub core_api: Option<(Vec<Address>, TlsFiles)>,
     /// What is stored although nothing acts on it.
     pub served: ServedSettings,
-    /// Shortest watch without timeout, in seconds.
-    pub min_watch_seconds: u64,
 }
 
 impl Options {
@@ -84,10 +79,7 @@ impl Options {
             own,
             log: _,
         } = self;
-        let OwnOptions {
-            min_request_timeout,
-            core_api_servers,
-        } = own;
+        let OwnOptions { core_api_servers } = own;
         let mut problems = Problems::default();
         let serving = serving.validate(&mut problems);
         let storage = storage.settings("extensions-api", &mut problems);
@@ -109,7 +101,6 @@ impl Options {
                 authorization: authorization?,
                 core_api: core_api?,
                 served: served?,
-                min_watch_seconds: min_request_timeout.max(1),
             })
         })();
         problems.finish(settings)

@@ -1,13 +1,12 @@
 //! ReplicaSet.
 
 use jiff::Timestamp;
+use triptych_object::Value;
 use triptych_object::field::ErrorList;
-use triptych_object::{Value, meta};
-use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::{Context, Strategy};
 
-use super::workload::{self, TEMPLATE, number};
+use super::workload::{self, TEMPLATE};
 use crate::validation::pod_options::PodOptions;
 use crate::validation::{Cursor, check, names as rules};
 use crate::{defaults, printing};
@@ -46,17 +45,8 @@ impl Strategy for ReplicaSets {
     }
 
     fn cells(&self, set: &Value, now: Timestamp) -> Option<Vec<Value>> {
-        let [names, images] = workload::container_cells(set.at(&TEMPLATE));
-        Some(vec![
-            meta::name(set).into(),
-            Value::Int(number(set, &["spec", "replicas"])),
-            Value::Int(number(set, &["status", "replicas"])),
-            Value::Int(number(set, &["status", "readyReplicas"])),
-            age(set, now).into(),
-            names,
-            images,
-            printing::label_selector(set.at(&["spec", "selector"])).into(),
-        ])
+        let selector = printing::label_selector(set.at(&["spec", "selector"]));
+        Some(workload::replica_cells(set, selector, now))
     }
 }
 
@@ -66,18 +56,7 @@ impl Strategy for Status {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
-        const COUNTS: [&str; 6] = [
-            "replicas",
-            "fullyLabeledReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "observedGeneration",
-            "terminatingReplicas",
-        ];
-        check(new, errors, |c| {
-            let bounded = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-            workload::counts(c.field("status"), &COUNTS, &bounded, "readyReplicas");
-        });
+        check(new, errors, |c| workload::replica_counts(c.field("status")));
     }
 
     fn repeated_meta_checks(&self) -> RepeatedMetaChecks {

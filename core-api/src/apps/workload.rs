@@ -1,7 +1,9 @@
 //! What the controllers of pods have in common, those of the core group and of batch included: their template and
 //! selector, the counts in their status, their cells, their warnings.
 
+use jiff::Timestamp;
 use triptych_object::{Value, meta, names};
+use triptych_registry::age::age;
 
 use crate::validation::label_selector::{self, Lenience, label_selector};
 use crate::validation::pod_options::PodOptions;
@@ -147,6 +149,35 @@ pub fn container_cells(template: Option<&Value>) -> [Value; 2] {
         let texts: Vec<&str> = containers.iter().map(|c| c.str_at(&[member])).collect();
         texts.join(",").into()
     })
+}
+
+/// What a table shows of a ReplicaSet or ReplicationController; `selector` as its kind writes it.
+pub fn replica_cells(set: &Value, selector: String, now: Timestamp) -> Vec<Value> {
+    let [names, images] = container_cells(set.at(&TEMPLATE));
+    vec![
+        meta::name(set).into(),
+        Value::Int(number(set, &["spec", "replicas"])),
+        Value::Int(number(set, &["status", "replicas"])),
+        Value::Int(number(set, &["status", "readyReplicas"])),
+        age(set, now).into(),
+        names,
+        images,
+        selector.into(),
+    ]
+}
+
+/// Counts in the status of a ReplicaSet or ReplicationController.
+pub fn replica_counts(status: Cursor<'_>) {
+    const ALL: [&str; 6] = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ];
+    let bounded = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    counts(status, &ALL, &bounded, "readyReplicas");
 }
 
 /// A number of the document, 0 if absent.

@@ -46,8 +46,8 @@ fn put(out: &mut Object, name: &str, value: Option<&Value>) {
     }
 }
 
-fn quantity_or_zero(value: Option<&Value>) -> Value {
-    value.cloned().unwrap_or_else(|| "0".into())
+fn put_or_zero(out: &mut Object, name: &str, value: Option<&Value>) {
+    out.insert(name, value.cloned().unwrap_or_else(|| "0".into()));
 }
 
 fn normalised(mut document: Value, api_version: &str) -> Value {
@@ -108,7 +108,7 @@ pub fn to_v1(v2: &Value) -> Value {
     let others: Vec<Value> = metrics
         .iter()
         .filter(|m| !is_cpu_utilization(m))
-        .map(spec_to_v1)
+        .map(|metric| metric_to_v1(metric, "target"))
         .collect();
     let behavior = v2.at(&["spec", "behavior"]).map(|b| {
         let types = schema::types();
@@ -121,7 +121,10 @@ pub fn to_v1(v2: &Value) -> Value {
     let list = |items: Vec<Value>| (!items.is_empty()).then_some(Value::Array(items));
     for (key, value) in [
         (METRICS, list(others)),
-        (CURRENT_METRICS, list(current.iter().map(status_to_v1).collect())),
+        (
+            CURRENT_METRICS,
+            list(current.iter().map(|m| metric_to_v1(m, "current")).collect()),
+        ),
         (BEHAVIOR, behavior),
         (CONDITIONS, list(v2.array_at(&["status", "conditions"]).to_vec())),
     ] {
@@ -145,25 +148,27 @@ fn source<'a>(metric: &'a Value, name: &str) -> Option<&'a Value> {
     metric.get(name).filter(|s| !s.is_null())
 }
 
-fn spec_to_v1(metric: &Value) -> Value {
+/// A metric in the form of v2beta1, which annotations of v1 are in. `side` is `target` for a metric of the spec and
+/// `current` for one of the status.
+fn metric_to_v1(metric: &Value, side: &str) -> Value {
+    let [value, average, utilization] = ["Value", "AverageValue", "AverageUtilization"].map(|m| format!("{side}{m}"));
+    // what Go always writes in a status
+    let written: fn(&mut Object, &str, Option<&Value>) = if side == "current" { put_or_zero } else { put };
     let mut out = Object::new();
     out.insert("type", metric.str_at(&["type"]).into());
     if let Some(s) = source(metric, "object") {
         let mut o = Object::new();
         o.insert("target", reference(s.get("describedObject")));
         o.insert("metricName", s.str_at(&["metric", "name"]).into());
-        o.insert("targetValue", quantity_or_zero(s.at(&["target", "value"])));
+        put_or_zero(&mut o, &value, s.at(&[side, "value"]));
         put(&mut o, "selector", s.at(&["metric", "selector"]));
-        put(&mut o, "averageValue", s.at(&["target", "averageValue"]));
+        put(&mut o, "averageValue", s.at(&[side, "averageValue"]));
         out.insert("object", Value::Object(o));
     }
     if let Some(s) = source(metric, "pods") {
         let mut o = Object::new();
         o.insert("metricName", s.str_at(&["metric", "name"]).into());
-        o.insert(
-            "targetAverageValue",
-            quantity_or_zero(s.at(&["target", "averageValue"])),
-        );
+        put_or_zero(&mut o, &average, s.at(&[side, "averageValue"]));
         put(&mut o, "selector", s.at(&["metric", "selector"]));
         out.insert("pods", Value::Object(o));
     }
@@ -171,12 +176,8 @@ fn spec_to_v1(metric: &Value) -> Value {
         if let Some(s) = source(metric, name) {
             let mut o = Object::new();
             o.insert("name", s.str_at(&["name"]).into());
-            put(
-                &mut o,
-                "targetAverageUtilization",
-                s.at(&["target", "averageUtilization"]),
-            );
-            put(&mut o, "targetAverageValue", s.at(&["target", "averageValue"]));
+            put(&mut o, &utilization, s.at(&[side, "averageUtilization"]));
+            written(&mut o, &average, s.at(&[side, "averageValue"]));
             if name == "containerResource" {
                 o.insert("container", s.str_at(&["container"]).into());
             }
@@ -187,8 +188,8 @@ fn spec_to_v1(metric: &Value) -> Value {
         let mut o = Object::new();
         o.insert("metricName", s.str_at(&["metric", "name"]).into());
         put(&mut o, "metricSelector", s.at(&["metric", "selector"]));
-        put(&mut o, "targetValue", s.at(&["target", "value"]));
-        put(&mut o, "targetAverageValue", s.at(&["target", "averageValue"]));
+        written(&mut o, &value, s.at(&[side, "value"]));
+        put(&mut o, &average, s.at(&[side, "averageValue"]));
         out.insert("external", Value::Object(o));
     }
     Value::Object(out)
@@ -201,58 +202,6 @@ fn reference(object: Option<&Value>) -> Value {
     out.insert("kind", object.str_at(&["kind"]).into());
     out.insert("name", object.str_at(&["name"]).into());
     put(&mut out, "apiVersion", object.get("apiVersion"));
-    Value::Object(out)
-}
-
-fn status_to_v1(metric: &Value) -> Value {
-    let mut out = Object::new();
-    out.insert("type", metric.str_at(&["type"]).into());
-    if let Some(s) = source(metric, "object") {
-        let mut o = Object::new();
-        o.insert("target", reference(s.get("describedObject")));
-        o.insert("metricName", s.str_at(&["metric", "name"]).into());
-        o.insert("currentValue", quantity_or_zero(s.at(&["current", "value"])));
-        put(&mut o, "selector", s.at(&["metric", "selector"]));
-        put(&mut o, "averageValue", s.at(&["current", "averageValue"]));
-        out.insert("object", Value::Object(o));
-    }
-    if let Some(s) = source(metric, "pods") {
-        let mut o = Object::new();
-        o.insert("metricName", s.str_at(&["metric", "name"]).into());
-        o.insert(
-            "currentAverageValue",
-            quantity_or_zero(s.at(&["current", "averageValue"])),
-        );
-        put(&mut o, "selector", s.at(&["metric", "selector"]));
-        out.insert("pods", Value::Object(o));
-    }
-    for name in ["resource", "containerResource"] {
-        if let Some(s) = source(metric, name) {
-            let mut o = Object::new();
-            o.insert("name", s.str_at(&["name"]).into());
-            put(
-                &mut o,
-                "currentAverageUtilization",
-                s.at(&["current", "averageUtilization"]),
-            );
-            o.insert(
-                "currentAverageValue",
-                quantity_or_zero(s.at(&["current", "averageValue"])),
-            );
-            if name == "containerResource" {
-                o.insert("container", s.str_at(&["container"]).into());
-            }
-            out.insert(name, Value::Object(o));
-        }
-    }
-    if let Some(s) = source(metric, "external") {
-        let mut o = Object::new();
-        o.insert("metricName", s.str_at(&["metric", "name"]).into());
-        put(&mut o, "metricSelector", s.at(&["metric", "selector"]));
-        o.insert("currentValue", quantity_or_zero(s.at(&["current", "value"])));
-        put(&mut o, "currentAverageValue", s.at(&["current", "averageValue"]));
-        out.insert("external", Value::Object(o));
-    }
     Value::Object(out)
 }
 
@@ -487,7 +436,6 @@ fn status_to_v2(metric: &Value) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

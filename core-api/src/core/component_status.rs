@@ -8,12 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use triptych_client::tls::{Connector, Trust};
 use triptych_object::selector::{FieldSelector, LabelSelector};
 use triptych_object::{GroupResource, Status, StatusResult, Value, json};
 use triptych_registry::endpoint::Responder;
@@ -150,14 +148,9 @@ async fn ask(port: u16) -> Result<String, String> {
 }
 
 async fn over_tls(stream: TcpStream, address: SocketAddr) -> std::io::Result<(u16, String)> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(std::io::Error::other)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
-        .with_no_client_auth();
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    // components show self-signed certificates here, and nothing is told to them
+    let anybody = Connector::trusting(Trust::AnybodyInsecurely, None, &[]).map_err(std::io::Error::other)?;
+    let connector = tokio_rustls::TlsConnector::from(anybody.config());
     let mut stream = connector.connect(ServerName::from(address.ip()), stream).await?;
     let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
@@ -169,43 +162,4 @@ async fn over_tls(stream: TcpStream, address: SocketAddr) -> std::io::Result<(u1
     let code = head.split(' ').nth(1).and_then(|c| c.parse().ok());
     let code = code.ok_or_else(|| std::io::Error::other("malformed HTTP response"))?;
     Ok((code, body.trim().to_owned()))
-}
-
-/// Takes every certificate: components show self-signed ones here, and nothing is told to them.
-#[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

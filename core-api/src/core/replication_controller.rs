@@ -4,11 +4,10 @@ use jiff::Timestamp;
 use triptych_object::field::{Error, ErrorKind, ErrorList, quote};
 use triptych_object::value::Object;
 use triptych_object::{Value, meta};
-use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::{Context, Strategy};
 
-use crate::apps::workload::{self, TEMPLATE, number};
+use crate::apps::workload::{self, TEMPLATE};
 use crate::validation::label_selector::map_matches;
 use crate::validation::pod_options::PodOptions;
 use crate::validation::pod_template::{always_restarts, matches_selector, pod_template};
@@ -63,17 +62,8 @@ impl Strategy for ReplicationControllers {
     }
 
     fn cells(&self, controller: &Value, now: Timestamp) -> Option<Vec<Value>> {
-        let [names, images] = workload::container_cells(controller.at(&TEMPLATE));
-        Some(vec![
-            meta::name(controller).into(),
-            Value::Int(number(controller, &["spec", "replicas"])),
-            Value::Int(number(controller, &["status", "replicas"])),
-            Value::Int(number(controller, &["status", "readyReplicas"])),
-            age(controller, now).into(),
-            names,
-            images,
-            printing::labels(controller.at(&["spec", "selector"])).into(),
-        ])
+        let selector = printing::labels(controller.at(&["spec", "selector"]));
+        Some(workload::replica_cells(controller, selector, now))
     }
 }
 
@@ -83,17 +73,7 @@ impl Strategy for Status {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
-        const COUNTS: [&str; 5] = [
-            "replicas",
-            "fullyLabeledReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "observedGeneration",
-        ];
-        check(new, errors, |c| {
-            let bounded = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-            workload::counts(c.field("status"), &COUNTS, &bounded, "readyReplicas");
-        });
+        check(new, errors, |c| workload::replica_counts(c.field("status")));
     }
 
     fn repeated_meta_checks(&self) -> RepeatedMetaChecks {

@@ -3,6 +3,7 @@
 //!
 //! Everything above builds on these types; nothing here knows of schemas, storage or HTTP connections.
 
+pub mod duration;
 pub mod field;
 pub mod gvk;
 pub mod json;

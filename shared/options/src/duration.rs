@@ -1,10 +1,10 @@
-//! Durations as Go writes and reads them on command lines: `5m0s`, `1h30m`, `150ms`.
+//! Durations on command lines, as Go has them: `5m0s`, `1h30m`, `150ms`.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 use std::time::Duration;
 
-use triptych_object::field::quote;
+use triptych_object::duration::{self, quote};
 
 /// A flag value of Go's type `time.Duration`, not negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,89 +29,14 @@ impl FromStr for GoDuration {
 
 /// A duration as Go writes it (`1h30m`, `1.5s`, `300ms`); `None` if it is negative. Errors are Go's.
 pub fn parse_go(text: &str) -> Result<Option<Duration>, String> {
-    let invalid = || format!("time: invalid duration {}", quote(text));
-    let (negative, mut rest) = match text.as_bytes().first() {
-        Some(b'-') => (true, &text[1..]),
-        Some(b'+') => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Ok(Some(Duration::ZERO));
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut nanos: u128 = 0;
-    while !rest.is_empty() {
-        let whole_end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (whole, after) = rest.split_at(whole_end);
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(f) => f.split_at(f.find(|c: char| !c.is_ascii_digit()).unwrap_or(f.len())),
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return Err(invalid());
-        }
-        let unit_end = after
-            .find(|c: char| c == '.' || c.is_ascii_digit())
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
-        if unit.is_empty() {
-            return Err(format!("time: missing unit in duration {}", quote(text)));
-        }
-        let scale: u128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => {
-                return Err(format!(
-                    "time: unknown unit {} in duration {}",
-                    quote(unit),
-                    quote(text)
-                ));
-            }
-        };
-        let digits: u128 = if whole.is_empty() {
-            0
-        } else {
-            whole.parse().map_err(|_| invalid())?
-        };
-        nanos += digits.checked_mul(scale).ok_or_else(invalid)?;
-        if !fraction.is_empty() {
-            let kept = &fraction[..fraction.len().min(18)];
-            let value: u128 = kept.parse().map_err(|_| invalid())?;
-            nanos += value * scale / 10u128.pow(kept.len() as u32);
-        }
-        if nanos > i64::MAX as u128 {
-            return Err(invalid());
-        }
-        rest = after;
-    }
-    Ok((!negative).then(|| Duration::from_nanos(nanos as u64)))
+    let nanos = duration::parse(text)?;
+    Ok(u64::try_from(nanos).ok().map(Duration::from_nanos))
 }
 
 impl Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = self.0.subsec_nanos();
-        let seconds = self.0.as_secs();
-        match (seconds, nanos) {
-            (0, 0) => return f.write_str("0s"),
-            (0, 1..1_000) => return write!(f, "{nanos}ns"),
-            (0, 1_000..1_000_000) => return write!(f, "{}µs", f64::from(nanos) / 1e3),
-            (0, _) => return write!(f, "{}ms", f64::from(nanos) / 1e6),
-            _ => {}
-        }
-        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-        if hours > 0 {
-            write!(f, "{hours}h")?;
-        }
-        if seconds >= 60 {
-            write!(f, "{minutes}m")?;
-        }
-        write!(f, "{}s", (seconds % 60) as f64 + f64::from(nanos) / 1e9)
+        let nanos = i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX);
+        f.write_str(&duration::format(nanos))
     }
 }
 

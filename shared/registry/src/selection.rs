@@ -168,7 +168,6 @@ fn place(endpoint: &Endpoint, label: &str) -> StatusResult<Place> {
         .any(|s| !matches!(&**s, "metadata.name" | "metadata.namespace"));
     Err(Status::bad_request(if own || !endpoint.model.bare_items() {
         match (&*resource.group, &*resource.kind) {
-            ("batch", "Job") => format!("field label {} not supported for Job", quote(label)),
             ("resource.k8s.io", "ResourceSlice") => format!(
                 "field label not supported for {}, Kind=ResourceSlice: {label}",
                 resource.api_version()

@@ -14,12 +14,12 @@ mod time;
 mod zero;
 
 use triptych_object::json::{self, Duplicate, OddNumber};
-use triptych_object::{Quantity, Value};
+use triptych_object::{Quantity, Value, duration};
 
 use crate::types::{Schema, Shape, Struct, Type, TypeId};
 
 pub use base64::decode as decode_base64;
-pub use time::{Moment, format_duration, format_micro_time, format_time, parse_duration, parse_micro_time, parse_time};
+pub use time::{Moment, format_micro_time, format_time, parse_micro_time, parse_time};
 pub(crate) use zero::written;
 pub use zero::zero_of;
 
@@ -277,8 +277,8 @@ impl<'s> Decoder<'s, '_> {
                 *value = time::format_micro_time(&parse_micro_time(self.text(value)?).map_err(Fatal::Text)?);
             }
             Shape::Duration => {
-                let nanos = parse_duration(self.text(value)?).map_err(Fatal::Text)?;
-                *value = Value::String(format_duration(nanos));
+                let nanos = duration::parse(self.text(value)?).map_err(Fatal::Text)?;
+                *value = Value::String(duration::format(nanos));
             }
             Shape::IntOrString => match value {
                 Value::String(_) => {}
@@ -329,7 +329,7 @@ impl<'s> Decoder<'s, '_> {
 
     fn null(&mut self, id: TypeId, ty: &Type, value: &mut Value) -> Result<(), Fatal> {
         if matches!(ty.shape, Shape::Duration) {
-            return parse_duration("").map(drop).map_err(Fatal::Text);
+            return duration::parse("").map(drop).map_err(Fatal::Text);
         }
         *value = zero_of(self.schema, id);
         Ok(())
@@ -541,5 +541,4 @@ fn text_of(error: impl ToString) -> Fatal {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -99,6 +99,7 @@ async fn serve(role: &str, dir: &Path, next: Option<SocketAddr>) -> Result<(), F
         max_requests: 400,
         max_mutating: 200,
         request_timeout: Duration::from_secs(60),
+        min_watch_seconds: 1800,
         goaway_chance: 0.0,
         shutdown_delay: Duration::ZERO,
         watch_grace: Duration::ZERO,

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use triptych_client::pool::Pool;
 use triptych_object::RequestInfo;
-use triptych_registry::{Handler, Response};
+use triptych_registry::{Endpoint, Handler, Response};
 
 /// Who answers a request.
 #[derive(Clone)]
@@ -122,6 +122,16 @@ pub struct Table {
 }
 
 impl Table {
+    /// Claims what the endpoints serve.
+    pub fn of(endpoints: &[Arc<Endpoint>]) -> Table {
+        let mut table = Table::default();
+        for endpoint in endpoints {
+            let r = &endpoint.resource;
+            table.resource(&r.group, &r.version, &r.resource, endpoint.clone());
+        }
+        table
+    }
+
     /// Claims a resource with its subresources, and its group.
     pub fn resource(&mut self, group: &str, version: &str, resource: &str, handler: Arc<dyn Handler>) {
         let versions = self.groups.entry(group.to_owned()).or_default();
@@ -227,7 +237,6 @@ pub fn well_formed(info: &RequestInfo) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

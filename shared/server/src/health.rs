@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use http::StatusCode;
 use triptych_object::field::quote;
 use triptych_registry::{Handler, Request, Response};
+use triptych_storage::stores::Stores;
 
 use crate::claim::Table;
 use crate::respond;
@@ -28,6 +29,9 @@ pub fn is_health_path(path: &str) -> bool {
 }
 
 type Probe = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// How long the store may take to answer a check.
+const STORE_WAIT: Duration = Duration::from_secs(2);
 
 /// A named check.
 #[derive(Clone)]
@@ -54,6 +58,14 @@ impl Latch {
 }
 
 impl Check {
+    /// `etcd`, as kube-apiserver calls the check of the store whatever it is.
+    pub fn store(stores: Arc<Stores>) -> Check {
+        Check::new("etcd", move || {
+            let stores = stores.clone();
+            async move { stores.check(STORE_WAIT).await.map_err(|e| e.to_string()) }
+        })
+    }
+
     /// A check that waits.
     pub fn new<F, P>(name: impl Into<String>, probe: P) -> Check
     where
@@ -245,7 +257,6 @@ impl All {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

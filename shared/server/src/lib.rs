@@ -13,6 +13,7 @@ mod forward;
 pub mod headers;
 pub mod health;
 pub mod inflight;
+pub mod launch;
 pub mod lifecycle;
 pub mod logging;
 pub mod metrics;

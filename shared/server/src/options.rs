@@ -62,6 +62,9 @@ pub struct Generic {
     /// How long a request other than a watch may take.
     #[arg(long, value_name = "DURATION", default_value = "1m0s")]
     pub request_timeout: GoDuration,
+    /// A watch without a timeout of its own lasts a random time of at least so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    pub min_request_timeout: u64,
     /// The chance (0 to 0.02) that an HTTP/2 client is asked to reconnect after a request, so that load spreads.
     #[arg(long, value_name = "CHANCE", default_value_t = 0.0)]
     pub goaway_chance: f64,
@@ -95,6 +98,8 @@ pub struct Settings {
     pub max_mutating: usize,
     /// Longest time of a request.
     pub request_timeout: Duration,
+    /// Shortest watch without timeout, in seconds.
+    pub min_watch_seconds: u64,
     /// Chance of a GOAWAY.
     pub goaway_chance: f64,
     /// Serving goes on for so long after the signal.
@@ -122,6 +127,7 @@ impl Options {
             max_requests_inflight,
             max_mutating_requests_inflight,
             request_timeout,
+            min_request_timeout,
             goaway_chance,
             shutdown_delay_duration,
             shutdown_watch_termination_grace_period,
@@ -159,6 +165,7 @@ impl Options {
             max_requests: max_requests_inflight,
             max_mutating: max_mutating_requests_inflight,
             request_timeout: request_timeout.0,
+            min_watch_seconds: min_request_timeout.max(1),
             goaway_chance,
             shutdown_delay: shutdown_delay_duration.0,
             watch_grace: shutdown_watch_termination_grace_period.0,
@@ -197,7 +204,6 @@ pub enum LogFormat {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use clap::Parser;

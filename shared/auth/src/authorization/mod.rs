@@ -18,9 +18,11 @@ pub mod rules;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use triptych_object::UserInfo;
+use triptych_object::{RequestInfo, Status, StatusResult, UserInfo};
+use triptych_registry::Permit;
 
 use crate::authorizer::{Attributes, Authorizer, Decision};
+use crate::forbidden::forbidden;
 use resolver::{RuleResolver, UserRules};
 
 /// An authorizer that can also tell its rules.
@@ -31,6 +33,20 @@ impl<T: Authorizer + RuleResolver> Mode for T {}
 /// Several authorizers, asked in order.
 pub struct Authorization {
     modes: Vec<Arc<dyn Mode>>,
+}
+
+/// For what a request implies besides itself.
+impl Permit for Authorization {
+    fn permit<'a>(&'a self, user: &'a UserInfo, request: &'a RequestInfo) -> BoxFuture<'a, StatusResult<()>> {
+        Box::pin(async move {
+            match self.authorize(Attributes { user, request }).await {
+                Decision::Allow(_) => Ok(()),
+                Decision::Deny(reason) => Err(forbidden(user, request, &reason.to_string())),
+                Decision::NoOpinion { reason, .. } => Err(forbidden(user, request, &reason)),
+                Decision::Unavailable(why) => Err(Status::service_unavailable(why, 1)),
+            }
+        })
+    }
 }
 
 impl Authorization {

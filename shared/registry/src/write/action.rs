@@ -3,7 +3,7 @@
 use http::StatusCode;
 use triptych_object::{Status, StatusResult, Value, meta};
 
-use crate::admission::Warnings;
+use crate::admission::{Operation, Warnings};
 use crate::endpoint::{Action, ActionContext, Answer, Endpoint};
 use crate::model::Model;
 use crate::negotiate;
@@ -44,7 +44,18 @@ pub async fn run(
         now,
     };
     fields.update(None, &mut document, &options.field_manager)?;
-    save::admit_action(endpoint, model, request, &options, &mut document, warnings).await?;
+    let name = name_of(request, &document).to_owned();
+    let asked = save::Asked {
+        endpoint,
+        model,
+        request,
+        operation: Operation::Create,
+        name: &name,
+        options: &options.document,
+        dry_run: options.dry_run,
+    };
+    asked.mutate(Some(&mut document), None, warnings).await?;
+    asked.validate(Some(&document), None, warnings).await?;
     let cx = ActionContext {
         endpoint,
         request,

@@ -32,18 +32,16 @@ pub async fn create(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
         .fields(request)
         .update(None, &mut object, &options.field_manager)?;
     let name = meta::name(&object).to_owned();
-    save::mutating_admission(
+    let asked = save::Asked {
         endpoint,
+        model: &*endpoint.model,
         request,
-        Operation::Create,
-        &name,
-        &options.document,
-        options.dry_run,
-        &mut object,
-        None,
-        warnings,
-    )
-    .await?;
+        operation: Operation::Create,
+        name: &name,
+        options: &options.document,
+        dry_run: options.dry_run,
+    };
+    asked.mutate(Some(&mut object), None, warnings).await?;
     dedup_owners(&mut object, true, warnings);
 
     let generates = name.is_empty() && !meta::text(&object, "generateName").is_empty();

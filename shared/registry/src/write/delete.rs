@@ -12,7 +12,7 @@ use triptych_object::{GroupResource, Status, StatusResult, Value, meta, time};
 use triptych_schema::resource::Dependents;
 use triptych_storage::{Expect, Object};
 
-use crate::admission::Warnings;
+use crate::admission::{Operation, Warnings};
 use crate::endpoint::Endpoint;
 use crate::negotiate::{self, Output};
 use crate::options::{Delete, List, Propagation, Query};
@@ -112,16 +112,17 @@ async fn delete_named(
         endpoint.strategy.validate_delete(&cx, &old)?;
         let step = plan(endpoint, options, &old, cx.now);
         if !own && !matches!(step, Step::Nothing) {
-            save::admit_delete(
+            let asked = save::Asked {
                 endpoint,
+                model: &*endpoint.model,
                 request,
+                operation: Operation::Delete,
                 name,
-                &options.document,
-                options.dry_run,
-                &old,
-                warnings,
-            )
-            .await?;
+                options: &options.document,
+                dry_run: options.dry_run,
+            };
+            asked.mutate(None, Some(&old), warnings).await?;
+            asked.validate(None, Some(&old), warnings).await?;
         }
         let (expect, put) = match step {
             Step::Nothing => return Ok(Outcome::Unstored(old)),

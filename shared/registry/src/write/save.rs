@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use triptych_object::field::ErrorList;
-use triptych_object::{Status, StatusResult, Value, meta};
+use triptych_object::{Gvr, Status, StatusResult, Value, meta};
 use triptych_storage::{Entry, Expect, Object, Revision, Write, WriteError};
 
 use crate::admission::{Attributes, Operation, Warnings};
@@ -91,18 +91,16 @@ async fn try_create(
     let name = meta::name(&object).to_owned();
     let key = collection.key(&cx.namespace, &name)?;
     reservations.add(endpoint.strategy.reserve(&cx, &mut object, None).await?);
-    validating_admission(
+    let asked = Asked {
         endpoint,
+        model: &*endpoint.model,
         request,
-        Operation::Create,
-        &name,
+        operation: Operation::Create,
+        name: &name,
         options,
         dry_run,
-        Some(&object),
-        None,
-        warnings,
-    )
-    .await?;
+    };
+    asked.validate(Some(&object), None, warnings).await?;
     if !meta::resource_version(&object).is_empty() {
         return Err(Status::unknown(
             "resourceVersion should not be set on objects to be created",
@@ -190,18 +188,16 @@ pub async fn prepare_update(
     warnings.extend(strategy.warnings(cx, &new, Some(old)));
     reservations.add(strategy.reserve(cx, &mut new, Some(old)).await?);
     let name = meta::name(&new).to_owned();
-    validating_admission(
+    let asked = Asked {
         endpoint,
+        model: &*endpoint.model,
         request,
-        Operation::Update,
-        &name,
+        operation: Operation::Update,
+        name: &name,
         options,
-        cx.dry_run,
-        Some(&new),
-        Some(old),
-        warnings,
-    )
-    .await?;
+        dry_run: cx.dry_run,
+    };
+    asked.validate(Some(&new), Some(old), warnings).await?;
     Ok(new)
 }
 
@@ -304,119 +300,67 @@ pub fn invalid(endpoint: &Endpoint, object: &Value, errors: ErrorList) -> Status
     Err(Status::invalid(&kind, meta::name(object), &errors))
 }
 
-/// Runs the mutating chain on a candidate; a changed candidate is normalised and defaulted again.
-#[allow(clippy::too_many_arguments)]
-pub async fn mutating_admission(
-    endpoint: &Endpoint,
-    request: &Request,
-    operation: Operation,
-    name: &str,
-    options: &Value,
-    dry_run: bool,
-    object: &mut Value,
-    old: Option<&Value>,
-    warnings: &mut Warnings,
-) -> StatusResult<()> {
-    let gvr = endpoint.gvr();
-    let admission = &endpoint.services.admission;
-    if admission.ignores(operation, &gvr) {
-        return Ok(());
-    }
-    let attributes = attributes(endpoint, request, operation, &gvr, name, options, dry_run);
-    admission.mutate(&attributes, Some(object), old, warnings).await
+/// What a write asks of the admission chain.
+pub struct Asked<'a> {
+    /// Where the request goes.
+    pub endpoint: &'a Endpoint,
+    /// Whose kind the object is of: the endpoint's model, except for documents that are done and not stored.
+    pub model: &'a dyn Model,
+    /// The request.
+    pub request: &'a Request,
+    /// What is done.
+    pub operation: Operation,
+    /// The object's name; empty if it is yet to be generated.
+    pub name: &'a str,
+    /// The request's options as a document.
+    pub options: &'a Value,
+    /// Nothing is to be stored.
+    pub dry_run: bool,
 }
 
-#[allow(clippy::too_many_arguments)]
-async fn validating_admission(
-    endpoint: &Endpoint,
-    request: &Request,
-    operation: Operation,
-    name: &str,
-    options: &Value,
-    dry_run: bool,
-    object: Option<&Value>,
-    old: Option<&Value>,
-    warnings: &mut Warnings,
-) -> StatusResult<()> {
-    let gvr = endpoint.gvr();
-    let admission = &endpoint.services.admission;
-    if admission.ignores(operation, &gvr) {
-        return Ok(());
+impl Asked<'_> {
+    /// Runs the mutating plugins on a candidate.
+    pub async fn mutate(
+        &self,
+        object: Option<&mut Value>,
+        old: Option<&Value>,
+        warnings: &mut Warnings,
+    ) -> StatusResult<()> {
+        let gvr = self.endpoint.gvr();
+        let admission = &self.endpoint.services.admission;
+        if admission.ignores(self.operation, &gvr) {
+            return Ok(());
+        }
+        admission.mutate(&self.attributes(&gvr), object, old, warnings).await
     }
-    let attributes = attributes(endpoint, request, operation, &gvr, name, options, dry_run);
-    admission.validate(&attributes, object, old, warnings).await
-}
 
-/// Runs both chains on a delete.
-pub async fn admit_delete(
-    endpoint: &Endpoint,
-    request: &Request,
-    name: &str,
-    options: &Value,
-    dry_run: bool,
-    old: &Value,
-    warnings: &mut Warnings,
-) -> StatusResult<()> {
-    let gvr = endpoint.gvr();
-    let admission = &endpoint.services.admission;
-    if admission.ignores(Operation::Delete, &gvr) {
-        return Ok(());
+    /// Runs the validating plugins.
+    pub async fn validate(
+        &self,
+        object: Option<&Value>,
+        old: Option<&Value>,
+        warnings: &mut Warnings,
+    ) -> StatusResult<()> {
+        let gvr = self.endpoint.gvr();
+        let admission = &self.endpoint.services.admission;
+        if admission.ignores(self.operation, &gvr) {
+            return Ok(());
+        }
+        admission.validate(&self.attributes(&gvr), object, old, warnings).await
     }
-    let attributes = attributes(endpoint, request, Operation::Delete, &gvr, name, options, dry_run);
-    admission.mutate(&attributes, None, Some(old), warnings).await?;
-    admission.validate(&attributes, None, Some(old), warnings).await
-}
 
-/// Runs both chains on a document that is not stored but done (reviews, bindings, tokens).
-pub async fn admit_action(
-    endpoint: &Endpoint,
-    model: &dyn Model,
-    request: &Request,
-    options: &crate::options::Write,
-    document: &mut Value,
-    warnings: &mut Warnings,
-) -> StatusResult<()> {
-    let gvr = endpoint.gvr();
-    let admission = &endpoint.services.admission;
-    if admission.ignores(Operation::Create, &gvr) {
-        return Ok(());
-    }
-    let name = super::action::name_of(request, document).to_owned();
-    let mut attributes = attributes(
-        endpoint,
-        request,
-        Operation::Create,
-        &gvr,
-        &name,
-        &options.document,
-        options.dry_run,
-    );
-    attributes.kind = model.gvk();
-    admission
-        .mutate(&attributes, Some(&mut *document), None, warnings)
-        .await?;
-    admission.validate(&attributes, Some(&*document), None, warnings).await
-}
-
-fn attributes<'a>(
-    endpoint: &'a Endpoint,
-    request: &'a Request,
-    operation: Operation,
-    resource: &'a triptych_object::Gvr,
-    name: &'a str,
-    options: &'a Value,
-    dry_run: bool,
-) -> Attributes<'a> {
-    Attributes {
-        operation,
-        resource,
-        subresource: &request.info.subresource,
-        kind: endpoint.model.gvk(),
-        namespace: &request.info.namespace,
-        name,
-        user: &request.user,
-        dry_run,
-        options: Some(options),
+    fn attributes<'a>(&'a self, resource: &'a Gvr) -> Attributes<'a> {
+        Attributes {
+            operation: self.operation,
+            resource,
+            subresource: &self.request.info.subresource,
+            kind: self.model.gvk(),
+            namespace: &self.request.info.namespace,
+            name: self.name,
+            user: &self.request.user,
+            dry_run: self.dry_run,
+            options: Some(self.options),
+        }
     }
 }
 

@@ -205,18 +205,9 @@ impl Change<'_> {
         let (mut new, mut found) = make(Some(old.clone())).await?;
         warnings.append(&mut found);
         let dry_run = self.options.dry_run;
-        save::mutating_admission(
-            self.endpoint,
-            self.request,
-            Operation::Update,
-            &info.name,
-            &self.options.document,
-            dry_run,
-            &mut new,
-            Some(&old),
-            warnings,
-        )
-        .await?;
+        self.asked(Operation::Update)
+            .mutate(Some(&mut new), Some(&old), warnings)
+            .await?;
         dedup_owners(&mut new, true, warnings);
         self.check_version(&mut new, &old)?;
         let cx = self.endpoint.context(self.request, dry_run);
@@ -279,18 +270,9 @@ impl Change<'_> {
         }
         let options = &self.options.document;
         let dry_run = self.options.dry_run;
-        save::mutating_admission(
-            self.endpoint,
-            self.request,
-            Operation::Create,
-            &info.name,
-            options,
-            dry_run,
-            &mut new,
-            None,
-            warnings,
-        )
-        .await?;
+        self.asked(Operation::Create)
+            .mutate(Some(&mut new), None, warnings)
+            .await?;
         dedup_owners(&mut new, true, warnings);
         // unlike a plain create, this way of creating does not mind
         new.remove_at(&["metadata", "resourceVersion"]);
@@ -307,6 +289,18 @@ impl Change<'_> {
                 Ok(Attempt::Lost(collection.get_live(&key).await?.0))
             }
             Err(status) => Err(status),
+        }
+    }
+
+    fn asked(&self, operation: Operation) -> save::Asked<'_> {
+        save::Asked {
+            endpoint: self.endpoint,
+            model: &*self.endpoint.model,
+            request: self.request,
+            operation,
+            name: &self.request.info.name,
+            options: &self.options.document,
+            dry_run: self.options.dry_run,
         }
     }
 

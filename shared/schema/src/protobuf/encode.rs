@@ -1,10 +1,10 @@
 //! From a tree to protobuf.
 
-use triptych_object::{Value, json};
+use triptych_object::{Value, duration, json};
 
 use super::Error;
 use super::wire::{Back, Wire};
-use crate::decode::{decode_base64, parse_duration, parse_micro_time, parse_time};
+use crate::decode::{decode_base64, parse_micro_time, parse_time};
 use crate::types::{Embedded, Field, Schema, Shape, Struct, Type, TypeId};
 
 static NOTHING: Value = Value::Null;
@@ -149,7 +149,7 @@ fn special(out: &mut Back, schema: &Schema, shape: &Shape, value: &Value) -> Res
             let nanos = if value.is_null() {
                 0
             } else {
-                parse_duration(text(value, shape)?).map_err(Error::new)?
+                duration::parse(text(value, shape)?).map_err(Error::new)?
             };
             out.varint_field(1, nanos as u64);
         }

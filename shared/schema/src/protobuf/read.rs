@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use base64::Engine;
-use triptych_object::{Object, Quantity, Value, json};
+use triptych_object::{Object, Quantity, Value, duration, json};
 
 use super::Error;
 use super::wire::{Reader, Wire};
-use crate::decode::{Moment, format_duration, format_micro_time, format_time, written, zero_of};
+use crate::decode::{Moment, format_micro_time, format_time, written, zero_of};
 use crate::types::{Field, Schema, Shape, Struct, Type, TypeId};
 
 /// Messages within messages, at most.
@@ -288,7 +288,7 @@ impl<'s> Decoder<'s> {
                         _ => r.skip(wire)?,
                     }
                 }
-                Ok(Value::String(format_duration(nanos)))
+                Ok(Value::String(duration::format(nanos)))
             }
             Shape::Quantity => {
                 let mut text = String::new();

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use triptych_object::names;
+use triptych_object::{duration, names};
 
-use crate::decode::{parse_duration, parse_time};
+use crate::decode::parse_time;
 
 /// Whether the text has the format; none if there is no such format (then nothing is checked).
 pub(super) fn check(format: &str, text: &str) -> Option<bool> {
@@ -186,7 +186,7 @@ fn is_date_time(text: &str) -> bool {
 
 /// Go's durations, or counts of units in words.
 fn is_duration(text: &str) -> bool {
-    if parse_duration(text).is_ok() {
+    if duration::parse(text).is_ok() {
         return true;
     }
     const UNITS: [&[&str]; 8] = [

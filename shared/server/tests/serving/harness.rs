@@ -117,6 +117,8 @@ impl Authorizer for Lenient {
 pub struct Echo {
     pub served: AtomicUsize,
     pub active: Arc<AtomicUsize>,
+    /// Pieces of endless answers that were taken to be sent.
+    pub taken: Arc<AtomicUsize>,
 }
 
 struct Active(Arc<AtomicUsize>);
@@ -131,21 +133,18 @@ impl Handler for Echo {
     fn handle(&self, request: triptych_registry::Request) -> BoxFuture<'_, triptych_registry::Response> {
         self.served.fetch_add(1, Ordering::SeqCst);
         self.active.fetch_add(1, Ordering::SeqCst);
-        let active = Active(Arc::clone(&self.active));
+        let (active, taken) = (Active(Arc::clone(&self.active)), Arc::clone(&self.taken));
         Box::pin(async move {
             match request.info.name.as_str() {
                 "panic" => panic!("a bug"),
                 "slow" => std::future::pending::<()>().await,
                 _ => {}
             }
-            if request.info.name == "flood" {
-                return Response::new(ticks(active, Duration::ZERO));
+            if matches!(request.info.name.as_str(), "flood" | "endless") {
+                return Response::new(ticks(active, taken, Duration::ZERO));
             }
             if request.info.verb == "watch" {
-                return Response::new(ticks(active, Duration::from_millis(100)));
-            }
-            if request.info.name == "endless" {
-                return Response::new(ticks(active, Duration::ZERO));
+                return Response::new(ticks(active, taken, Duration::from_millis(100)));
             }
             if request.info.name == "big" {
                 return Response::new(Body::from(vec![b'x'; 1024 * 1024]));
@@ -167,18 +166,19 @@ impl Handler for Echo {
     }
 }
 
-fn ticks(active: Active, pause: Duration) -> Body {
+fn ticks(active: Active, taken: Arc<AtomicUsize>, pause: Duration) -> Body {
     let chunk = if pause.is_zero() {
         vec![b'x'; 64 * 1024]
     } else {
         b"tick\n".to_vec()
     };
     let chunk = Bytes::from(chunk);
-    let stream = futures_util::stream::unfold((active, chunk), move |(active, chunk)| async move {
+    let stream = futures_util::stream::unfold((active, taken, chunk), move |(active, taken, chunk)| async move {
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
-        Some((Ok(chunk.clone()), (active, chunk)))
+        taken.fetch_add(1, Ordering::SeqCst);
+        Some((Ok(chunk.clone()), (active, taken, chunk)))
     });
     Body::Stream(Box::pin(stream))
 }
@@ -244,6 +244,7 @@ impl Plan {
             max_requests: 400,
             max_mutating: 200,
             request_timeout: Duration::from_secs(60),
+            min_watch_seconds: 1800,
             goaway_chance: 0.0,
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,

@@ -1,5 +1,6 @@
 //! From the signal to the end.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -59,7 +60,8 @@ async fn clients_that_do_not_read_do_not_hold_up_the_end() {
     let mut send = http2(&pki, tier.address).await;
     let uri = "https://localhost/api/v1/watch/namespaces/a/things/flood";
     let watch = send.send_request(request("GET", uri, &[JOE], "")).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // the first piece fills the client's window; nothing reads it
+    eventually("the flood begins", async || tier.echo.taken.load(Ordering::SeqCst) > 0).await;
     tier.shutdown.trigger();
     let ended = tokio::time::timeout(Duration::from_secs(10), &mut tier.ended)
         .await

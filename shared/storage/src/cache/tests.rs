@@ -1,5 +1,4 @@
 //! The watch cache over a real embedded store, and over one that misbehaves on demand.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -290,16 +289,20 @@ async fn a_revision_that_does_not_come_is_too_new() {
 #[tokio::test]
 async fn a_watch_continues_its_snapshot_without_gap_or_repetition() {
     let it = Arc::new(Fixture::new().await);
+    let (written, mut progress) = tokio::sync::watch::channel(0);
     let writer = {
         let it = it.clone();
         tokio::spawn(async move {
             for number in 0..300 {
                 it.pod(&format!("{:02}", number % 20), "n", &number.to_string()).await;
+                written.send_replace(number);
             }
         })
     };
     let mut readers = Vec::new();
-    for _ in 0..10 {
+    for number in 0..10 {
+        // each begins at another point of the writing
+        in_time(progress.wait_for(|w| *w >= number * 20)).await.unwrap();
         let (snapshot, mut watcher) = it.cache.watch(Start::Now, Interest::all()).unwrap();
         readers.push(tokio::spawn(async move {
             let mut seen: std::collections::BTreeMap<String, String> = snapshot
@@ -319,7 +322,6 @@ async fn a_watch_continues_its_snapshot_without_gap_or_repetition() {
             }
             seen
         }));
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     writer.await.unwrap();
     let now: Vec<_> = it
