@@ -1,8 +1,9 @@
 //! The admission plugins of this tier, and what they read.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use triptych_admission::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use triptych_admission::default_ingress_class::DefaultIngressClass;
 use triptych_admission::default_storage_class::DefaultStorageClass;
@@ -17,6 +18,7 @@ use triptych_admission::pod_resize::{NodeDeclaredFeatureValidator, PodResizeVali
 use triptych_admission::pod_security::{PodSecurity, Pods};
 use triptych_admission::pod_topology_labels::PodTopologyLabels;
 use triptych_admission::priority::Priority;
+use triptych_admission::resource_quota::{Ledger, ResourceQuota, StatusWriter};
 use triptych_admission::runtime_class::RuntimeClass;
 use triptych_admission::selection::AdmissionSettings;
 use triptych_admission::service_account::ServiceAccount;
@@ -29,18 +31,20 @@ use triptych_registry::catalogue::Collections;
 use triptych_registry::collection::Collection;
 use triptych_storage::{Object, View};
 
+use crate::loopback::{Loopback, Target};
 use crate::unenforced::Unenforced;
 
-/// All plugins that are to run, and `unenforced` after them.
+/// All plugins that are to run, and `unenforced` after them. `own` are this tier's own requests, once there are any.
 pub fn chain(
     collections: &Arc<Collections>,
     permit: &Arc<dyn Permit>,
+    own: &Arc<OnceLock<Loopback>>,
     settings: &AdmissionSettings,
     unenforced: Unenforced,
 ) -> Chain {
     let storage_classes = kept(collections, "storage.k8s.io", "storageclasses");
     let nodes = kept(collections, "", "nodes");
-    let plugins: Vec<Box<dyn Plugin>> = vec![
+    let mut plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(NamespaceLifecycle(LocalNamespaces(collections.clone()))),
         Box::new(LimitRanger {
             ranges: kept(collections, "", "limitranges"),
@@ -89,6 +93,13 @@ pub fn chain(
         Box::new(NodeDeclaredFeatureValidator { nodes: nodes.clone() }),
         Box::new(PodResizeValidator { nodes }),
     ];
+    if let Some(quotas) = collections.get("", "resourcequotas") {
+        plugins.push(Box::new(ResourceQuota {
+            ledger: Ledger::new(quotas.cache.clone(), Arc::new(OwnRequests(own.clone()))),
+            classes: Some(kept(collections, "resource.k8s.io", "deviceclasses")),
+            now: Timestamp::now,
+        }));
+    }
     let mut plugins = settings.select(plugins);
     plugins.push(Box::new(unenforced));
     Chain::new(plugins)
@@ -188,6 +199,26 @@ impl Namespaces for LocalNamespaces {
                 Some(object) if object.metadata_field("deletionTimestamp").is_some() => Namespace::Terminating,
                 Some(_) => Namespace::Active,
             })
+        })
+    }
+}
+
+/// Writes to this tier through its own registry.
+struct OwnRequests(Arc<OnceLock<Loopback>>);
+
+impl StatusWriter for OwnRequests {
+    fn write<'a>(&'a self, namespace: &'a str, name: &'a str, quota: &'a Value) -> BoxFuture<'a, StatusResult<Value>> {
+        Box::pin(async move {
+            let target = Target {
+                group: "",
+                version: "v1",
+                resource: "resourcequotas",
+                namespace,
+            };
+            match self.0.get() {
+                Some(own) => own.update_status(target, name, quota).await,
+                None => Err(Status::service_unavailable("the server is starting", 1)),
+            }
         })
     }
 }

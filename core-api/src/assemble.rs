@@ -108,7 +108,8 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         allowed: settings.served.allow_unenforced.clone(),
     };
     let permit: Arc<dyn Permit> = authorizer.clone();
-    let admission = admission::chain(&collections, &permit, &settings.admission, unenforced);
+    let own = Arc::new(OnceLock::new());
+    let admission = admission::chain(&collections, &permit, &own, &settings.admission, unenforced);
     let services = Arc::new(Services {
         admission: Arc::new(admission),
         permit,
@@ -116,7 +117,6 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         now: Timestamp::now,
         min_watch_seconds: settings.serving.min_watch_seconds,
     });
-    let own = Arc::new(OnceLock::new());
     let making = Making {
         scheme: &scheme,
         kinds: &kinds::all(&access, &context, &own),

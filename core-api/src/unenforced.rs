@@ -12,7 +12,6 @@ pub const UNENFORCED: &[&str] = &[
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
     "mutatingwebhookconfigurations",
-    "resourcequotas",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
 use triptych_admission::namespace_lifecycle::NamespaceLifecycle;
+use triptych_admission::resource_quota::{Ledger, ResourceQuota};
 use triptych_admission::{Chain, Plugin};
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
@@ -39,6 +40,7 @@ use crate::definition::{GROUP, PREFIX, RESOURCE, endpoint};
 use crate::namespaces::MirroredNamespaces;
 use crate::options::Settings;
 use crate::publish;
+use crate::quotas::CoreQuotas;
 use crate::unenforced::Unenforced;
 
 /// How Go calls the scheme that CRDs are in.
@@ -73,6 +75,7 @@ struct Mirrors {
     /// Roles, role bindings, cluster roles, cluster role bindings.
     rbac: [Arc<Mirror>; 4],
     namespaces: Arc<Mirror>,
+    quotas: Arc<Mirror>,
     api: Api,
 }
 
@@ -92,6 +95,10 @@ impl Mirrors {
             namespaces: Mirror::start(
                 api.clone(),
                 MirrorConfig::new("", "v1", "Namespace", "namespaces", false),
+            ),
+            quotas: Mirror::start(
+                api.clone(),
+                MirrorConfig::new("", "v1", "ResourceQuota", "resourcequotas", true),
             ),
             api,
         }
@@ -146,12 +153,19 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
     let stores = Arc::new(Stores::open(&settings.storage, &storage_metrics).await?);
     let scheme = Arc::new(Scheme::new(Arc::new(table.schema), SCHEME, |_| true));
     let namespaces = mirrors.as_ref().map(|m| m.namespaces.clone());
-    let plugins: Vec<Box<dyn Plugin>> = vec![
+    let mut plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(NamespaceLifecycle(MirroredNamespaces(namespaces))),
         Box::new(Unenforced {
             allowed: settings.served.allow_unenforced.clone(),
         }),
     ];
+    if let Some(mirrors) = &mirrors {
+        plugins.push(Box::new(ResourceQuota {
+            ledger: Ledger::new(mirrors.quotas.clone(), Arc::new(CoreQuotas(mirrors.api.clone()))),
+            classes: None,
+            now: Timestamp::now,
+        }));
+    }
     let services = Arc::new(Services {
         admission: Arc::new(Chain::new(plugins)),
         permit: authorizer.clone(),
@@ -213,7 +227,7 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
         tier = tier.background(core.follow());
     }
     if let Some(mirrors) = mirrors {
-        for mirror in mirrors.rbac.into_iter().chain([mirrors.namespaces]) {
+        for mirror in mirrors.rbac.into_iter().chain([mirrors.namespaces, mirrors.quotas]) {
             tier = tier.synced(async move { mirror.synced().await });
         }
     }

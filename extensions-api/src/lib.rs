@@ -7,5 +7,6 @@ pub mod definition;
 pub mod namespaces;
 pub mod options;
 pub mod publish;
+pub mod quotas;
 pub mod schema;
 pub mod unenforced;

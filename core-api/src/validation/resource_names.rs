@@ -2,10 +2,11 @@
 
 use triptych_object::names;
 use triptych_object::quantity::Quantity;
+use triptych_object::resource_name::REQUESTS;
+pub use triptych_object::resource_name::{is_extended, is_native};
 
 use super::Cursor;
 
-const REQUESTS: &str = "requests.";
 const HUGE_PAGES: &str = "hugepages-";
 
 /// Measured in whole numbers.
@@ -35,11 +36,6 @@ const QUOTA: [&str; 10] = [
     "limits.ephemeral-storage",
 ];
 
-/// Unprefixed, or below `kubernetes.io/`.
-pub fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
 /// `hugepages-2Mi`.
 pub fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
@@ -52,11 +48,6 @@ fn is_quota_huge_pages(name: &str) -> bool {
 /// Native and not huge pages: may be limited above what is requested.
 pub fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
-}
-
-/// A vendor's resource that quota can name too.
-pub fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with(REQUESTS) && names::qualified_name(&format!("{REQUESTS}{name}")).is_empty()
 }
 
 /// What a container itself can ask for.

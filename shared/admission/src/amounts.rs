@@ -31,7 +31,7 @@ pub fn add(to: &mut Amounts, more: &Amounts) {
 }
 
 /// Keeps the larger of each.
-fn raise(to: &mut Amounts, other: &Amounts) {
+pub fn raise(to: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         match to.get_mut(name) {
             Some(known) if *known >= *amount => {}
@@ -40,16 +40,21 @@ fn raise(to: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What all containers of a pod's spec ask for in sum (`member` is `requests` or `limits`): init containers run one after
-/// another beside the sidecars before them, and ask for more than the rest only if one of them does (KEP-753).
+/// What all containers of a pod's spec ask for in sum (`member` is `requests` or `limits`).
 pub fn of_containers(spec: &Value, member: &str) -> Amounts {
+    sum(spec, |container| of_container(container, member))
+}
+
+/// What all containers of a pod's spec ask for in sum, each asking for what `of_one` says: init containers run one after
+/// another beside the sidecars before them, and ask for more than the rest only if one of them does (KEP-753).
+pub fn sum(spec: &Value, of_one: impl Fn(&Value) -> Amounts) -> Amounts {
     let mut sum = Amounts::new();
     for container in spec.array_at(&["containers"]) {
-        add(&mut sum, &of_container(container, member));
+        add(&mut sum, &of_one(container));
     }
     let (mut sidecars, mut while_starting) = (Amounts::new(), Amounts::new());
     for container in spec.array_at(&["initContainers"]) {
-        let mut own = of_container(container, member);
+        let mut own = of_one(container);
         if container.str_at(&["restartPolicy"]) == "Always" {
             add(&mut sum, &own);
             add(&mut sidecars, &own);

@@ -95,16 +95,20 @@ impl Admission for Chain {
     }
 }
 
-/// A plugin's refusal (`admission.NewForbidden`): 403 about the object, by its name or what its name begins with.
-pub fn forbidden(attributes: &Attributes<'_>, object: Option<&Value>, why: impl std::fmt::Display) -> Box<Status> {
-    let name = match (attributes.name, object) {
+/// The name by which a refusal calls the object: its own, or what its name begins with.
+pub fn shown_name<'a>(attributes: &Attributes<'a>, object: Option<&'a Value>) -> &'a str {
+    match (attributes.name, object) {
         ("", Some(object)) if !meta::name(object).is_empty() => meta::name(object),
         ("", Some(object)) => meta::text(object, "generateName"),
         (name, _) => name,
-    };
+    }
+}
+
+/// A plugin's refusal (`admission.NewForbidden`): 403 about the object.
+pub fn forbidden(attributes: &Attributes<'_>, object: Option<&Value>, why: impl std::fmt::Display) -> Box<Status> {
     let resource = GroupResource::new(
         attributes.resource.group.as_str(),
         attributes.resource.resource.as_str(),
     );
-    Status::forbidden(&resource, name, why)
+    Status::forbidden(&resource, shown_name(attributes, object), why)
 }

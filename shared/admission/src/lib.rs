@@ -23,6 +23,7 @@ pub mod pod_security;
 pub mod pod_topology_labels;
 pub mod pods;
 pub mod priority;
+pub mod resource_quota;
 pub mod runtime_class;
 pub mod selection;
 pub mod service_account;

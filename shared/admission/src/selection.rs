@@ -65,7 +65,7 @@ const ORDER: &[(&str, State)] = &[
     ("MutatingAdmissionWebhook", Missing),
     ("ValidatingAdmissionPolicy", Missing),
     ("ValidatingAdmissionWebhook", Missing),
-    ("ResourceQuota", Missing),
+    ("ResourceQuota", On),
     ("AlwaysDeny", Missing),
 ];
 

@@ -11,6 +11,7 @@ pub mod meta;
 pub mod names;
 pub mod quantity;
 pub mod request;
+pub mod resource_name;
 pub mod selector;
 pub mod status;
 pub mod time;
