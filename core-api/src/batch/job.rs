@@ -145,7 +145,11 @@ impl Strategy for Jobs {
                 labels.sort();
             }
         }
-        if shared && let Some(labels) = new.at(&["spec", "template", "metadata", "labels"]).cloned() {
+        // what is read from the store is defaulted, and now the template has labels
+        let unlabelled = new.at(&["metadata", "labels"]).is_none();
+        if (shared || unlabelled)
+            && let Some(labels) = new.at(&["spec", "template", "metadata", "labels"]).cloned()
+        {
             new.set_at(&["metadata", "labels"], labels);
         }
     }

@@ -196,7 +196,10 @@ impl<'a> Cursor<'a> {
     /// What is here as it shows in an error: as it stands in the document, `null` if absent. For a struct of a built-in
     /// API use [`Cursor::go_struct`].
     pub fn shown(self) -> Value {
-        self.value.cloned().unwrap_or(Value::Null)
+        match self.value {
+            Some(value) => value.clone(),
+            None => self.walk.errors.borrow().absent(&self.path()),
+        }
     }
 
     /// What is here as Go shows its internal struct (or list of them) in an error.

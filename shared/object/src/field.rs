@@ -4,6 +4,9 @@
 //! `%q` for strings, `%v` for numbers and booleans, JSON for everything else. Validation never returns early; a
 //! [`ErrorList`] stops growing at its bound so that hostile input cannot make an unbounded answer.
 
+use std::sync::Arc;
+
+use crate::empties::Empties;
 use crate::json;
 use crate::value::Value;
 
@@ -261,6 +264,7 @@ pub fn quote(s: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ErrorList {
     errors: Vec<Error>,
+    empties: Option<Arc<Empties>>,
 }
 
 impl ErrorList {
@@ -270,6 +274,20 @@ impl ErrorList {
     /// An empty list.
     pub fn new() -> ErrorList {
         ErrorList::default()
+    }
+
+    /// An empty list about a document that names empty values.
+    pub fn about(empties: &Arc<Empties>) -> ErrorList {
+        ErrorList {
+            errors: Vec::new(),
+            empties: Some(empties.clone()),
+        }
+    }
+
+    /// How what is absent from the document at `path` shows: `null`, or as the empty value that stood there.
+    pub fn absent(&self, path: &str) -> Value {
+        let empties = self.empties.as_deref();
+        empties.and_then(|e| e.at(path)).cloned().unwrap_or(Value::Null)
     }
 
     /// Adds one, unless the list is full.

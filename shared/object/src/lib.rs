@@ -4,6 +4,7 @@
 //! Everything above builds on these types; nothing here knows of schemas, storage or HTTP connections.
 
 pub mod duration;
+pub mod empties;
 pub mod field;
 pub mod gvk;
 pub mod json;
@@ -20,6 +21,7 @@ pub mod value;
 pub mod version;
 pub mod yaml;
 
+pub use empties::Empties;
 pub use gvk::{GroupKind, GroupResource, GroupVersion, Gvk, Gvr};
 pub use quantity::Quantity;
 pub use request::RequestInfo;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use triptych_object::{Gvk, Value, json, meta, yaml};
+use triptych_object::{Empties, Gvk, Value, json, meta, yaml};
 use triptych_schema::decode::{self, Source, StrictError};
 use triptych_schema::types::{Schema, TypeId};
 use triptych_schema::{default, gated, protobuf};
@@ -411,16 +411,23 @@ impl Model for BuiltIn {
         self.strategy.default(document);
     }
 
-    fn finish(&self, new: &mut Value, old: Option<&Value>) {
-        let schema = &self.scheme.schema;
-        gated::drop_unused(schema, self.ty, new, old, &self.scheme.gate);
-        if let Err(e) = decode::normalise(schema, self.ty, new) {
+    fn settle(&self, document: &mut Value) -> Empties {
+        decode::settle(&self.scheme.schema, self.ty, document)
+    }
+
+    fn through_store(&self, document: &mut Value) {
+        if let Err(e) = decode::normalise(&self.scheme.schema, self.ty, document) {
             tracing::error!(
                 kind = &*self.gvk.kind,
                 error = e.0,
-                "a strategy made what cannot be decoded"
+                "a document was made that cannot be decoded"
             );
         }
+    }
+
+    fn finish(&self, new: &mut Value, old: Option<&Value>) {
+        gated::drop_unused(&self.scheme.schema, self.ty, new, old, &self.scheme.gate);
+        self.through_store(new);
     }
 
     fn internal_annotations(&self) -> &'static [&'static str] {

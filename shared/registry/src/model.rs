@@ -1,12 +1,12 @@
 //! What is done to the documents of one kind in one version, whatever the kind: the seam between the verbs and the
 //! schema engine.
 //!
-//! Contract: a document given to `default`, `validate` or a strategy has been through `decode` (which normalises). A
-//! built-in kind's model is [`crate::builtin::BuiltIn`]; `extensions-api` makes one for each version of a CRD.
+//! Contract: a document given to `default` has been through `decode`, one given to `validate` or a strategy's other
+//! methods has been through `settle` as well. A built-in kind's model is [`crate::builtin::BuiltIn`]; `extensions-api` makes one for each version of a CRD.
 
 use bytes::Bytes;
 use triptych_object::field::ErrorList;
-use triptych_object::{Gvk, Value};
+use triptych_object::{Empties, Gvk, Value};
 use triptych_schema::types::{Schema, TypeId};
 use triptych_storage::Object;
 
@@ -26,7 +26,7 @@ pub enum Stored {
 /// A body that was decoded.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// The document, in normal form, defaults not yet set.
+    /// The document, defaults not yet set and not yet settled.
     pub document: Value,
     /// What it says it is; absent parts are the endpoint's.
     pub gvk: Gvk,
@@ -86,7 +86,7 @@ pub trait Model: Send + Sync + 'static {
     /// Reads a body: what it is, its content in normal form, and what a strict reader objects to.
     fn decode_body(&self, format: Format, body: &[u8]) -> Result<Decoded, DecodeError>;
 
-    /// Brings a document into the form it is kept in: known fields, canonical values, no nulls. Unknown fields are
+    /// Reads a tree as [`decode_body`](Self::decode_body) reads a body: known fields, canonical values, no nulls. Unknown fields are
     /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
     fn decode(&self, document: &mut Value) -> Result<Vec<String>, String>;
 
@@ -102,6 +102,14 @@ pub trait Model: Send + Sync + 'static {
 
     /// Sets what is absent and has a default.
     fn default(&self, document: &mut Value);
+
+    /// Drops what is empty and not written from a decoded and defaulted document, and tells what that was.
+    fn settle(&self, _document: &mut Value) -> Empties {
+        Empties::default()
+    }
+
+    /// Makes of a settled document what the way through the store makes of it: empty becomes `null`.
+    fn through_store(&self, _document: &mut Value) {}
 
     /// Finishes what a strategy prepared: fields whose feature is off are dropped, and members that are always there come
     /// back as zero values.

@@ -20,6 +20,7 @@ use crate::negotiate::{self, Output, Transform};
 use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::strategy::Strategy;
+use crate::write::Candidate;
 use crate::write::fields::{FieldRules, Fields};
 use crate::write::save::Saved;
 use crate::write::update::Change;
@@ -216,7 +217,7 @@ pub async fn handle(
         uid,
         allow_create: false,
     };
-    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
+    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Candidate, Warnings)>> {
         Box::pin(std::future::ready(scaled(
             endpoint,
             scale,
@@ -295,7 +296,7 @@ fn scaled(
     source: &Source,
     live: Option<Value>,
     api_version: &str,
-) -> StatusResult<(Value, Warnings)> {
+) -> StatusResult<(Candidate, Warnings)> {
     let Some(mut object) = live else {
         return Err(Status::not_found(&endpoint.group_resource(), &request.info.name));
     };
@@ -322,7 +323,7 @@ fn scaled(
                     "create manager for existing fields: failed to convert live object (/;",
                 ));
             }
-            let wanted = write::patch::apply(&fields, options, patch, Some(&before), &mut warnings)?;
+            let wanted = write::patch::apply(&fields, options, patch, Some(&before), &mut warnings)?.document;
             if applies {
                 let object = format!("convert new object (/{};", request.info.name);
                 return Err(cannot_apply(&object));
@@ -362,5 +363,9 @@ fn scaled(
         Some(list) => object.set_at(&["metadata", "managedFields"], list),
         None => drop(object.remove_at(&["metadata", "managedFields"])),
     }
-    Ok((object, warnings))
+    let candidate = Candidate {
+        document: object,
+        empties: Arc::default(),
+    };
+    Ok((candidate, warnings))
 }

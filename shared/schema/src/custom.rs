@@ -7,7 +7,7 @@
 use triptych_object::Value;
 use triptych_object::field::Error;
 
-use crate::decode::{DecodeError, Source, StrictError, decode};
+use crate::decode::{DecodeError, Empty, Source, StrictError, decode_with};
 use crate::prune::prune;
 use crate::structural::prune_nulls;
 use crate::types::{Schema, Shape, TypeId};
@@ -66,7 +66,7 @@ fn metadata(schema: &Schema, object: &mut Value, path: &str, drop_malformed: boo
         format!("{path}.metadata")
     };
     let mut decoded = meta.clone();
-    match decode(schema, id, &mut decoded, Source::default(), &prefix) {
+    match decode_with(schema, id, &mut decoded, Source::default(), &prefix, Empty::Goes) {
         Ok(strict) => {
             *meta = decoded;
             Ok(strict)
@@ -84,7 +84,7 @@ fn field_by_field(schema: &Schema, id: TypeId, meta: &Value) -> Value {
     let mut kept = Value::object();
     for (key, member) in meta.as_object().into_iter().flat_map(|m| m.iter()) {
         let mut single = Value::from([(key, member.clone())]);
-        if decode(schema, id, &mut single, Source::default(), "").is_ok()
+        if decode_with(schema, id, &mut single, Source::default(), "", Empty::Goes).is_ok()
             && let Some(member) = single.as_object_mut().and_then(|m| m.remove(key))
         {
             kept.set_at(&[key], member);

@@ -4,8 +4,9 @@
 //! stand); `null` and zero `omitempty` are dropped, what is always written is written; quantities, times, durations,
 //! int-or-strings and bytes are canonical; fields are in Go's order. A value of the wrong type gives the text of
 //! sigs.k8s.io/json: the first wrong type is reported when everything else was read, but an error of a type that
-//! decodes itself (a time, a quantity) at once. An empty list that is always written becomes `null`, as it does in Go
-//! once it has been through the store's protobuf.
+//! decodes itself (a time, a quantity) at once. Empty lists, maps and bytes stay when a document is decoded, as they do in
+//! Go's structs; [`settle`] drops those that are not written, and [`normalise`] makes `null` of the rest, as the way
+//! through the store's protobuf does.
 //!
 //! For custom resources only `metadata` is decoded, with the type ObjectMeta.
 
@@ -20,8 +21,8 @@ use crate::types::{Schema, Shape, Struct, Type, TypeId};
 
 pub use base64::decode as decode_base64;
 pub use time::{Moment, format_micro_time, format_time, parse_micro_time, parse_time};
-pub(crate) use zero::written;
-pub use zero::zero_of;
+pub(crate) use zero::{Empty, written};
+pub use zero::{settle, zero_of};
 
 /// Why a tree is no object of its type; the text is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +87,19 @@ pub fn decode(
     source: Source<'_>,
     prefix: &str,
 ) -> Result<Vec<StrictError>, DecodeError> {
-    let mut decoder = Decoder::new(schema);
+    decode_with(schema, ty, value, source, prefix, Empty::Stays)
+}
+
+/// The same, for what goes on as JSON.
+pub(crate) fn decode_with(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    source: Source<'_>,
+    prefix: &str,
+    empty: Empty,
+) -> Result<Vec<StrictError>, DecodeError> {
+    let mut decoder = Decoder::new(schema, empty);
     decoder.strict = Some(Strict {
         path: prefix.to_owned(),
         source,
@@ -98,7 +111,7 @@ pub fn decode(
 
 /// Does to a tree what decoding and encoding again do to it in Go. For trees that a patch or webhook changed.
 pub fn normalise(schema: &Schema, ty: TypeId, value: &mut Value) -> Result<(), DecodeError> {
-    Decoder::new(schema).root(ty, value)
+    Decoder::new(schema, Empty::Goes).root(ty, value)
 }
 
 struct Strict<'a> {
@@ -158,6 +171,7 @@ struct Decoder<'s, 'a> {
     saved: Option<String>,
     strict: Option<Strict<'a>>,
     values: usize,
+    empty: Empty,
 }
 
 /// `Container` of `io.k8s.api.core.v1.Container`.
@@ -166,7 +180,7 @@ fn short_name(ty: &Type) -> &str {
 }
 
 impl<'s> Decoder<'s, '_> {
-    fn new(schema: &'s Schema) -> Self {
+    fn new(schema: &'s Schema, empty: Empty) -> Self {
         Decoder {
             schema,
             struct_name: "",
@@ -174,6 +188,7 @@ impl<'s> Decoder<'s, '_> {
             saved: None,
             strict: None,
             values: 0,
+            empty,
         }
     }
 
@@ -342,7 +357,7 @@ impl<'s> Decoder<'s, '_> {
 
     /// Decodes a schema within a type that decodes itself: leniently, and with a context of its own.
     fn apart(&mut self, id: TypeId, value: &mut Value) -> Result<(), Fatal> {
-        let mut inner = Decoder::new(self.schema);
+        let mut inner = Decoder::new(self.schema, self.empty);
         let outcome = inner.value(id, value);
         let error = match (outcome, inner.saved.take()) {
             (Ok(()), None) => return Ok(()),
@@ -499,7 +514,7 @@ impl<'s> Decoder<'s, '_> {
             self.struct_name = outer;
         }
         self.duplicates(count, known);
-        let object = zero::written(self.schema, s, slots);
+        let object = zero::written(self.schema, s, slots, self.empty);
         self.values += object.len();
         if self.values > MAX_VALUES {
             return Err(Fatal::Text("the object has too many values".to_owned()));

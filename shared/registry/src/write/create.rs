@@ -10,7 +10,7 @@ use crate::options::{Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::respond;
 use crate::write::save::{self, Saved};
-use crate::write::{decode, dedup_owners};
+use crate::write::{Candidate, decode, dedup_owners};
 
 /// A generated name is tried this often before the client hears that it is taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -19,18 +19,18 @@ const NAME_ATTEMPTS: usize = 8;
 pub async fn create(endpoint: &Endpoint, request: &Request, warnings: &mut Warnings) -> StatusResult<Response> {
     let output = endpoint.negotiate(request)?;
     let options = Write::parse(&Query::parse(&request.query), WriteKind::Create)?;
-    let mut object = decode(&*endpoint.model, request, options.field_validation, warnings)?.document;
-    object_meta::wipe_system_fields(&mut object);
+    let mut candidate = decode(&*endpoint.model, request, options.field_validation, warnings)?;
+    let object = &mut candidate.document;
+    object_meta::wipe_system_fields(object);
     let namespace = if endpoint.resource.namespaced {
         request.info.namespace.as_str()
     } else {
         ""
     };
-    object_meta::ensure_namespace(&mut object, namespace)?;
-    dedup_owners(&mut object, false, warnings);
-    endpoint
-        .fields(request)
-        .update(None, &mut object, &options.field_manager)?;
+    object_meta::ensure_namespace(object, namespace)?;
+    dedup_owners(object, false, warnings);
+    let Candidate { document, empties } = candidate.owned(&endpoint.fields(request), None, &options.field_manager)?;
+    let mut object = document;
     let name = meta::name(&object).to_owned();
     let asked = save::Asked {
         endpoint,
@@ -48,10 +48,14 @@ pub async fn create(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
     let mut attempts = if generates { NAME_ATTEMPTS } else { 1 };
     let saved = loop {
         attempts -= 1;
-        let candidate = if attempts > 0 {
+        let document = if attempts > 0 {
             object.clone()
         } else {
             std::mem::take(&mut object)
+        };
+        let candidate = Candidate {
+            document,
+            empties: empties.clone(),
         };
         let mut own = Warnings::new();
         match save::create(

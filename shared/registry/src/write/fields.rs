@@ -79,6 +79,8 @@ impl Kind for Fields<'_> {
     fn finish(&self, mut merged: Value) -> Result<Value, String> {
         self.model.decode_applied(&mut merged)?;
         self.model.default(&mut merged);
+        self.model.settle(&mut merged);
+        self.model.through_store(&mut merged);
         Ok(merged)
     }
 }

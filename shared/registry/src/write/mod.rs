@@ -14,14 +14,43 @@ pub mod paths;
 pub mod save;
 pub mod update;
 
-use triptych_object::{Gvk, Status, StatusResult, Value};
+use std::sync::Arc;
+
+use triptych_object::{Empties, Gvk, Status, StatusResult, Value};
 
 use crate::admission::Warnings;
-use crate::model::{DecodeError, Decoded, Model};
+use crate::model::{DecodeError, Model};
 use crate::negotiate;
 use crate::object_meta;
 use crate::options::FieldValidation;
 use crate::request::Request;
+use crate::write::fields::Fields;
+
+/// A document in the form that strategies see, and what it named and left empty.
+pub struct Candidate {
+    /// The document.
+    pub document: Value,
+    /// What was empty in it.
+    pub empties: Arc<Empties>,
+}
+
+impl Candidate {
+    /// Sets the defaults of a decoded document and settles it.
+    pub(crate) fn of_decoded(model: &dyn Model, mut document: Value) -> Candidate {
+        model.default(&mut document);
+        let empties = Arc::new(model.settle(&mut document));
+        Candidate { document, empties }
+    }
+
+    /// Notes who owns what; from then on the document is as it will come back from the store.
+    pub(crate) fn owned(mut self, fields: &Fields<'_>, live: Option<&Value>, manager: &str) -> StatusResult<Candidate> {
+        fields.update(live, &mut self.document, manager)?;
+        if self.empties.always_written() {
+            fields.model.through_store(&mut self.document);
+        }
+        Ok(self)
+    }
+}
 
 /// Reads a body into a defaulted document; unknown and duplicate fields as `validation` says.
 pub(crate) fn decode(
@@ -29,7 +58,7 @@ pub(crate) fn decode(
     request: &Request,
     validation: FieldValidation,
     warnings: &mut Warnings,
-) -> StatusResult<Decoded> {
+) -> StatusResult<Candidate> {
     let format = negotiate::input(&request.headers, model.offer().formats)?;
     let refuse = |e: DecodeError| undecodable(model.gvk(), &e, &request.body);
     let mut decoded = model.decode_body(format, &request.body).map_err(refuse)?;
@@ -44,8 +73,7 @@ pub(crate) fn decode(
         let message = format!("the API version in the data ({have}) does not match the expected API version ({want})");
         return Err(Status::bad_request(message));
     }
-    model.default(&mut decoded.document);
-    Ok(decoded)
+    Ok(Candidate::of_decoded(model, decoded.document))
 }
 
 /// Turns strict findings into warnings or into the error that `refuse` makes of them.

@@ -18,6 +18,7 @@ use crate::object_meta;
 use crate::options::{FieldValidation, Query, Write, WriteKind};
 use crate::request::{Request, Response};
 use crate::strategy::Strategy;
+use crate::write::Candidate;
 use crate::write::fields::Fields;
 use crate::write::update::{Change, finish};
 
@@ -71,7 +72,7 @@ pub async fn patch(
         uid: None,
         allow_create: applies,
     };
-    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
+    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Candidate, Warnings)>> {
         let made = match &patch {
             Ok(patch) => make(endpoint, request, &options, patch, live),
             Err(status) => Err(status.clone()),
@@ -154,13 +155,14 @@ fn make(
     options: &Write,
     patch: &Patch,
     live: Option<Value>,
-) -> StatusResult<(Value, Warnings)> {
+) -> StatusResult<(Candidate, Warnings)> {
     let mut warnings = Warnings::new();
     if live.is_none() && !matches!(patch, Patch::Apply(_)) {
         return Err(Status::not_found(&endpoint.group_resource(), &request.info.name));
     }
     let mut new = apply(&endpoint.fields(request), options, patch, live.as_ref(), &mut warnings)?;
-    if live.is_none() && !meta::uid(&new).is_empty() {
+    let document = &mut new.document;
+    if live.is_none() && !meta::uid(document).is_empty() {
         // told as a conflict by the caller, before its name is looked at
         return Ok((new, warnings));
     }
@@ -169,8 +171,8 @@ fn make(
     } else {
         ""
     };
-    object_meta::ensure_namespace(&mut new, namespace)?;
-    object_meta::check_name(&new, &request.info.name, &request.info.namespace)?;
+    object_meta::ensure_namespace(document, namespace)?;
+    object_meta::check_name(document, &request.info.name, &request.info.namespace)?;
     Ok((new, warnings))
 }
 
@@ -181,14 +183,13 @@ pub fn apply(
     patch: &Patch,
     live: Option<&Value>,
     warnings: &mut Warnings,
-) -> StatusResult<Value> {
+) -> StatusResult<Candidate> {
     let configuration = match patch {
         Patch::Apply(configuration) => configuration,
         patch => {
             let live = live.unwrap_or(&Value::Null);
-            let mut new = patched(fields.model, options, patch, live, warnings)?;
-            fields.update(Some(live), &mut new, &options.field_manager)?;
-            return Ok(new);
+            let new = patched(fields.model, options, patch, live, warnings)?;
+            return new.owned(fields, Some(live), &options.field_manager);
         }
     };
     let applied = fields.apply(
@@ -206,7 +207,10 @@ pub fn apply(
             }
         }
     }
-    Ok(applied)
+    Ok(Candidate {
+        document: applied,
+        empties: Arc::default(),
+    })
 }
 
 fn patched(
@@ -215,7 +219,7 @@ fn patched(
     patch: &Patch,
     live: &Value,
     warnings: &mut Warnings,
-) -> StatusResult<Value> {
+) -> StatusResult<Candidate> {
     let mut new = live.clone();
     let mut findings = change(model, patch, &mut new)?;
     let strategic = match patch {
@@ -237,8 +241,7 @@ fn patched(
     };
     findings.extend(model.decode(&mut new).map_err(refuse)?);
     super::report(options.field_validation, findings, warnings, refuse)?;
-    model.default(&mut new);
-    Ok(new)
+    Ok(Candidate::of_decoded(model, new))
 }
 
 /// Changes a document as the patch says; what a strict reader found in the patch.

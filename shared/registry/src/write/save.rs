@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::object_meta::{self, Naming, RepeatedMetaChecks};
 use crate::request::Request;
 use crate::strategy::{Context, Reservations, Strategy};
-use crate::write::paths;
+use crate::write::{Candidate, paths};
 
 /// What became of a candidate.
 pub enum Saved {
@@ -32,12 +32,12 @@ pub async fn create(
     endpoint: &Endpoint,
     request: &Request,
     dry_run: bool,
-    object: Value,
+    candidate: Candidate,
     options: &Value,
     warnings: &mut Warnings,
 ) -> StatusResult<Saved> {
     let mut taken = Reservations::default();
-    let outcome = try_create(endpoint, request, dry_run, object, options, warnings, &mut taken).await;
+    let outcome = try_create(endpoint, request, dry_run, candidate, options, warnings, &mut taken).await;
     taken.end(matches!(outcome, Ok(Saved::Stored(_)))).await;
     outcome
 }
@@ -46,11 +46,15 @@ async fn try_create(
     endpoint: &Endpoint,
     request: &Request,
     dry_run: bool,
-    mut object: Value,
+    candidate: Candidate,
     options: &Value,
     warnings: &mut Warnings,
     reservations: &mut Reservations,
 ) -> StatusResult<Saved> {
+    let Candidate {
+        document: mut object,
+        empties,
+    } = candidate;
     let collection = endpoint.collection()?;
     let cx = endpoint.context(request, dry_run);
     object_meta::fill_system_fields(&mut object, cx.now);
@@ -71,7 +75,7 @@ async fn try_create(
     }
     finish(endpoint, &mut object, None);
 
-    let mut errors = ErrorList::new();
+    let mut errors = ErrorList::about(&empties);
     let naming = Naming::Kind(endpoint.resource.name_rule, endpoint.resource.name_limit);
     if endpoint.strategy.meta_checks_on_create() {
         object_meta::validate(&object, endpoint.resource.namespaced, naming, &mut errors);
@@ -143,12 +147,16 @@ pub async fn prepare_update(
     strategy: &Arc<dyn Strategy>,
     request: &Request,
     cx: &Context,
-    mut new: Value,
+    candidate: Candidate,
     old: &Value,
     options: &Value,
     warnings: &mut Warnings,
     reservations: &mut Reservations,
 ) -> StatusResult<Value> {
+    let Candidate {
+        document: mut new,
+        empties,
+    } = candidate;
     object_meta::ensure_namespace(&mut new, &cx.namespace)?;
     reservations.add(strategy.begin(cx, &mut new, Some(old)).await?);
     meta::set_generation(&mut new, meta::generation(old));
@@ -160,7 +168,7 @@ pub async fn prepare_update(
     keep_system_fields(&mut new, old);
     finish(endpoint, &mut new, Some(old));
 
-    let mut errors = ErrorList::new();
+    let mut errors = ErrorList::about(&empties);
     let namespaced = endpoint.resource.namespaced;
     object_meta::validate(&new, namespaced, Naming::PathSegment, &mut errors);
     object_meta::validate_update(&new, old, &mut errors);

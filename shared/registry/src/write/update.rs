@@ -16,7 +16,7 @@ use crate::request::{Request, Response};
 use crate::respond;
 use crate::strategy::{Context, Reservations, Strategy};
 use crate::write::save::{self, Saved, SwapError};
-use crate::write::{decode, dedup_owners, fields};
+use crate::write::{Candidate, decode, dedup_owners, fields};
 
 /// What an update that named an older resource version is told.
 pub const OPTIMISTIC_LOCK: &str =
@@ -31,7 +31,10 @@ pub async fn update(
 ) -> StatusResult<Response> {
     let output = endpoint.negotiate(request)?;
     let options = Write::parse(&Query::parse(&request.query), WriteKind::Update)?;
-    let mut object = decode(&*endpoint.model, request, options.field_validation, warnings)?.document;
+    let Candidate {
+        document: mut object,
+        empties,
+    } = decode(&*endpoint.model, request, options.field_validation, warnings)?;
     let namespace = if endpoint.resource.namespaced {
         request.info.namespace.as_str()
     } else {
@@ -50,10 +53,13 @@ pub async fn update(
         allow_create: request.info.subresource.is_empty() && endpoint.resource.create_on_update,
     };
     let manager = &options.field_manager;
-    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Value, Warnings)>> {
-        let mut new = object.clone();
+    let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Candidate, Warnings)>> {
+        let new = Candidate {
+            document: object.clone(),
+            empties: empties.clone(),
+        };
         Box::pin(async move {
-            endpoint.fields(request).update(live.as_ref(), &mut new, manager)?;
+            let new = new.owned(&endpoint.fields(request), live.as_ref(), manager)?;
             Ok((new, Warnings::new()))
         })
     };
@@ -105,7 +111,7 @@ impl Change<'_> {
     /// Makes the new content from the live object (`None` if there is none) with `make`, which may run several times.
     pub async fn run<'m>(
         &self,
-        mut make: impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Value, Warnings)>>,
+        mut make: impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Candidate, Warnings)>>,
         warnings: &mut Warnings,
     ) -> StatusResult<(Saved, bool)> {
         let collection = self.endpoint.collection()?;
@@ -162,7 +168,7 @@ impl Change<'_> {
         &self,
         key: &str,
         current: Option<&Arc<Object>>,
-        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Value, Warnings)>>,
+        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Candidate, Warnings)>>,
         warnings: &mut Warnings,
     ) -> StatusResult<Attempt> {
         let mut taken = Reservations::default();
@@ -177,7 +183,7 @@ impl Change<'_> {
         &self,
         key: &str,
         current: Option<&Arc<Object>>,
-        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Value, Warnings)>>,
+        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Candidate, Warnings)>>,
         warnings: &mut Warnings,
         reservations: &mut Reservations,
     ) -> StatusResult<Attempt> {
@@ -202,21 +208,22 @@ impl Change<'_> {
             let detail = precondition_failed(key, "UID", uid, meta::uid(&old));
             return Err(Status::conflict(&gr, &info.name, detail));
         }
-        let (mut new, mut found) = make(Some(old.clone())).await?;
+        let (mut candidate, mut found) = make(Some(old.clone())).await?;
+        let new = &mut candidate.document;
         warnings.append(&mut found);
         let dry_run = self.options.dry_run;
         self.asked(Operation::Update)
-            .mutate(Some(&mut new), Some(&old), warnings)
+            .mutate(Some(&mut *new), Some(&old), warnings)
             .await?;
-        dedup_owners(&mut new, true, warnings);
-        self.check_version(&mut new, &old)?;
+        dedup_owners(new, true, warnings);
+        self.check_version(new, &old)?;
         let cx = self.endpoint.context(self.request, dry_run);
         let mut new = save::prepare_update(
             self.endpoint,
             self.strategy,
             self.request,
             &cx,
-            new,
+            candidate,
             &old,
             &self.options.document,
             warnings,
@@ -254,26 +261,27 @@ impl Change<'_> {
     /// Create on update, and apply of what does not exist.
     async fn create<'m>(
         &self,
-        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Value, Warnings)>>,
+        make: &mut impl FnMut(Option<Value>) -> BoxFuture<'m, StatusResult<(Candidate, Warnings)>>,
         warnings: &mut Warnings,
     ) -> StatusResult<Attempt> {
         let info = &self.request.info;
         let gr = self.endpoint.group_resource();
-        let (mut new, mut found) = make(None).await?;
+        let (mut candidate, mut found) = make(None).await?;
+        let new = &mut candidate.document;
         warnings.append(&mut found);
-        if !meta::uid(&new).is_empty() {
+        if !meta::uid(new).is_empty() {
             let detail = format!(
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                meta::uid(&new)
+                meta::uid(new)
             );
             return Err(Status::conflict(&gr, &info.name, detail));
         }
         let options = &self.options.document;
         let dry_run = self.options.dry_run;
         self.asked(Operation::Create)
-            .mutate(Some(&mut new), None, warnings)
+            .mutate(Some(&mut *new), None, warnings)
             .await?;
-        dedup_owners(&mut new, true, warnings);
+        dedup_owners(new, true, warnings);
         // unlike a plain create, this way of creating does not mind
         new.remove_at(&["metadata", "resourceVersion"]);
         let asked = RequestInfo {
@@ -281,7 +289,7 @@ impl Change<'_> {
             ..info.clone()
         };
         self.endpoint.services.permit.permit(&self.request.user, &asked).await?;
-        match save::create(self.endpoint, self.request, dry_run, new, options, warnings).await {
+        match save::create(self.endpoint, self.request, dry_run, candidate, options, warnings).await {
             Ok(saved) => Ok(Attempt::Saved(saved, true)),
             Err(status) if status.reason == "AlreadyExists" => {
                 let collection = self.endpoint.collection()?;

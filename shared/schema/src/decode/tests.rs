@@ -30,17 +30,54 @@ fn decoded(kind: &str, text: &str) -> Result<(String, Vec<String>), String> {
 
 #[test]
 fn zeros_and_nulls_are_written_as_go_writes_them() {
-    let (pod, _) = decoded(POD, r#"{"kind":"Pod","spec":{"hostNetwork":false,"volumes":[],"nodeName":"","containers":[{"name":"a","tty":false,"ports":null}]}}"#).unwrap();
+    let (pod, _) = decoded(POD, r#"{"kind":"Pod","spec":{"hostNetwork":false,"volumes":null,"nodeName":"","containers":[{"name":"a","tty":false,"ports":null}]}}"#).unwrap();
     assert_eq!(
         pod,
         r#"{"kind":"Pod","metadata":{},"spec":{"containers":[{"name":"a","resources":{}}]},"status":{}}"#
     );
-    let (role, _) = decoded("io.k8s.api.rbac.v1.Role", r#"{"rules":[]}"#).unwrap();
+    let (role, _) = decoded("io.k8s.api.rbac.v1.Role", "{}").unwrap();
     assert_eq!(role, r#"{"metadata":{},"rules":null}"#);
     let (deployment, _) = decoded("io.k8s.api.apps.v1.Deployment", r#"{"spec":{"replicas":0}}"#).unwrap();
     assert_eq!(
         deployment,
         r#"{"metadata":{},"spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}}"#
+    );
+}
+
+#[test]
+fn what_is_empty_stays_until_it_is_settled_and_is_noted_then() {
+    let schema = &everything().schema;
+    let ty = id("io.k8s.api.rbac.v1.Role");
+    let mut role = json::from_slice(br#"{"metadata":{"labels":{},"managedFields":[]},"rules":[]}"#).unwrap();
+    decode(schema, ty, &mut role, Source::default(), "").unwrap();
+    assert_eq!(
+        json::to_string(&role),
+        r#"{"metadata":{"labels":{},"managedFields":[]},"rules":[]}"#
+    );
+    let empties = settle(schema, ty, &mut role);
+    assert_eq!(
+        json::to_string(&role),
+        r#"{"metadata":{"managedFields":[]},"rules":[]}"#
+    );
+    assert_eq!(empties.at("metadata.labels"), Some(&Value::object()));
+    assert_eq!(empties.at("rules"), Some(&Value::Array(Vec::new())));
+    assert!(empties.always_written());
+    normalise(schema, ty, &mut role).unwrap();
+    assert_eq!(json::to_string(&role), r#"{"metadata":{},"rules":null}"#);
+}
+
+#[test]
+fn empty_values_within_lists_and_maps_are_noted_with_their_path() {
+    let schema = &everything().schema;
+    let mut pod = json::from_slice(br#"{"spec":{"containers":[{"name":"a","args":[]}]}}"#).unwrap();
+    decode(schema, id(POD), &mut pod, Source::default(), "").unwrap();
+    let empties = settle(schema, id(POD), &mut pod);
+    assert!(empties.at("spec.containers[0].args").is_some());
+    assert!(!empties.always_written());
+    assert!(
+        pod.at(&["spec", "containers"]).unwrap().as_array().unwrap()[0]
+            .get("args")
+            .is_none()
     );
 }
 

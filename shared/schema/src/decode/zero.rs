@@ -2,9 +2,30 @@
 //!
 //! Contract: encoding/json's `omitempty` and `omitzero`, by the field's [`Omit`](crate::types::Omit).
 
-use triptych_object::{Object, Quantity, Value};
+use std::fmt::Write;
+
+use triptych_object::{Empties, Object, Quantity, Value};
 
 use crate::types::{Field, Schema, Shape, Struct, TypeId};
+
+/// What becomes of lists, maps and bytes that are there and empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Empty {
+    /// They stay, as in a Go struct.
+    Stays,
+    /// They go, as by way of JSON and the store's protobuf.
+    Goes,
+}
+
+/// True for `[]`, `{}` and `""` of a field that holds a list, a map or bytes; what Go calls empty but not nil.
+fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::Bytes, Value::String(s)) => s.is_empty(),
+        (Shape::List(_), Value::Array(items)) => items.is_empty(),
+        (Shape::Map(_), Value::Object(map)) => map.is_empty(),
+        _ => false,
+    }
+}
 
 /// The zero value of a type as Go writes it where it must.
 pub fn zero_of(schema: &Schema, id: TypeId) -> Value {
@@ -30,12 +51,12 @@ fn zero_struct(schema: &Schema, s: &Struct) -> Object {
 }
 
 /// The members of a struct that Go writes, in its order; `slots` are the fields that were read, with their names.
-pub(crate) fn written(schema: &Schema, s: &Struct, slots: Vec<Option<(String, Value)>>) -> Object {
+pub(crate) fn written(schema: &Schema, s: &Struct, slots: Vec<Option<(String, Value)>>, empty: Empty) -> Object {
     let mut object = Object::with_capacity(slots.iter().flatten().count());
     for (field, slot) in s.fields.iter().zip(slots) {
         match slot {
             Some((key, member)) => {
-                if let Some(member) = kept(schema, field, member) {
+                if let Some(member) = kept(schema, field, member, empty) {
                     object.push_new(key, member);
                 }
             }
@@ -74,20 +95,21 @@ fn written_when_absent(schema: &Schema, field: &Field) -> Option<Value> {
 }
 
 /// The value as the field writes it; none if it is zero and zero is not written.
-fn kept(schema: &Schema, field: &Field, value: Value) -> Option<Value> {
+fn kept(schema: &Schema, field: &Field, value: Value, keep: Empty) -> Option<Value> {
     if field.pointer {
         return Some(value);
     }
     let shape = &schema.get(field.ty).shape;
+    if keep == Empty::Stays && is_empty_collection(shape, &value) {
+        return Some(value);
+    }
     let empty = match (shape, &value) {
         (Shape::Bool, Value::Bool(b)) => !b,
         (Shape::Int { .. } | Shape::Float { .. }, Value::Int(i)) => *i == 0,
         (Shape::Float { .. }, Value::Float(f)) => *f == 0.0,
-        (Shape::String | Shape::Bytes, Value::String(s)) => s.is_empty(),
-        (Shape::List(_), Value::Array(items)) => items.is_empty(),
-        (Shape::Map(_), Value::Object(map)) => map.is_empty(),
+        (Shape::String, Value::String(s)) => s.is_empty(),
         (Shape::Bytes | Shape::List(_) | Shape::Map(_), Value::Null) => true,
-        _ => false,
+        _ => is_empty_collection(shape, &value),
     };
     if empty && field.omit.empty() {
         return None;
@@ -121,5 +143,80 @@ fn is_zero(schema: &Schema, id: TypeId, value: &Value) -> bool {
         (_, Value::Int(i)) => *i == 0,
         (Shape::Float { .. }, Value::Float(f)) => *f == 0.0,
         _ => false,
+    }
+}
+
+/// Drops what is empty and omitted so from a decoded and defaulted document, and notes it; what is always written stays.
+/// `managedFields: []` stays too: it is an order to forget all owners.
+pub fn settle(schema: &Schema, ty: TypeId, document: &mut Value) -> Empties {
+    let mut settling = Settling {
+        schema,
+        path: String::new(),
+        found: Empties::default(),
+    };
+    settling.value(ty, document);
+    settling.found
+}
+
+struct Settling<'s> {
+    schema: &'s Schema,
+    path: String,
+    found: Empties,
+}
+
+impl Settling<'_> {
+    fn value(&mut self, ty: TypeId, value: &mut Value) {
+        let schema = self.schema;
+        match (&schema.get(ty).shape, value) {
+            (Shape::Struct(s), Value::Object(map)) => map.retain(|name, member| {
+                let Some(field) = s.field(name) else { return true };
+                let back = self.path.len();
+                if back > 0 {
+                    self.path.push('.');
+                }
+                self.path.push_str(name);
+                let keep = self.member(field, member);
+                self.path.truncate(back);
+                keep
+            }),
+            (Shape::List(list), Value::Array(items)) if self.has_parts(list.item) => {
+                for (i, item) in items.iter_mut().enumerate() {
+                    let back = self.path.len();
+                    let _ = write!(self.path, "[{i}]");
+                    self.value(list.item, item);
+                    self.path.truncate(back);
+                }
+            }
+            (Shape::Map(map_type), Value::Object(map)) if self.has_parts(map_type.value) => {
+                for (key, item) in map.iter_mut() {
+                    let back = self.path.len();
+                    let _ = write!(self.path, "[{key}]");
+                    self.value(map_type.value, item);
+                    self.path.truncate(back);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_parts(&self, ty: TypeId) -> bool {
+        matches!(
+            self.schema.get(ty).shape,
+            Shape::Struct(_) | Shape::List(_) | Shape::Map(_)
+        )
+    }
+
+    /// False if the member goes.
+    fn member(&mut self, field: &Field, member: &mut Value) -> bool {
+        if !is_empty_collection(&self.schema.get(field.ty).shape, member) {
+            self.value(field.ty, member);
+            return true;
+        }
+        if field.pointer || self.path == "metadata.managedFields" {
+            return true;
+        }
+        let omitted = field.omit.empty() || field.omit.zero();
+        self.found.note(&self.path, member.clone(), !omitted);
+        !omitted
     }
 }

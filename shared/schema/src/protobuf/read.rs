@@ -10,7 +10,7 @@ use triptych_object::{Object, Quantity, Value, duration, json};
 
 use super::Error;
 use super::wire::{Reader, Wire};
-use crate::decode::{Moment, format_micro_time, format_time, written, zero_of};
+use crate::decode::{Empty, Moment, format_micro_time, format_time, written, zero_of};
 use crate::types::{Field, Schema, Shape, Struct, Type, TypeId};
 
 /// Messages within messages, at most.
@@ -100,7 +100,7 @@ impl<'s> Decoder<'s> {
             };
             read.push(value.map(|v| (field.name.to_string(), v)));
         }
-        let object = written(self.schema, s, read);
+        let object = written(self.schema, s, read, Empty::Goes);
         self.count(object.len())?;
         Ok(Value::Object(object))
     }
