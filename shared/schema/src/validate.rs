@@ -16,6 +16,7 @@ use triptych_object::field::{Error, ErrorList};
 
 use crate::types::{Schema, Shape, TypeId};
 
+pub use formats::check as has_format;
 pub use lists::list_types;
 
 /// Validates a value; `old` is the stored one on update, `prefix` the path of the value in its object, if it is a part.

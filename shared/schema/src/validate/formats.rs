@@ -8,7 +8,7 @@ use triptych_object::{duration, names};
 use crate::decode::parse_time;
 
 /// Whether the text has the format; none if there is no such format (then nothing is checked).
-pub(super) fn check(format: &str, text: &str) -> Option<bool> {
+pub fn check(format: &str, text: &str) -> Option<bool> {
     let normal = format.replace('-', "");
     Some(match normal.as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
