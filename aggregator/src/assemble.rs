@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use prometheus::Registry;
 use tokio::sync::watch;
 use triptych_admission::Chain;
+use triptych_admission::remote::Remote;
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::Bound;
 use triptych_auth::authorization::mirrored::MirroredRbac;
@@ -153,8 +154,9 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let trust = authentication.trust.clone();
     let bound = Bound::Remote(Arc::new(RemoteReview::new(core_api.clone())));
     let authenticator = Arc::new(authentication.build(bound));
+    let remote = Remote::start(&core_api);
     let services = Arc::new(Services {
-        admission: Arc::new(Chain::new(Vec::new())),
+        admission: Arc::new(Chain::new(remote.plugins())),
         permit: authorizer.clone(),
         meta: scheme.clone(),
         now: Timestamp::now,
@@ -268,6 +270,9 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     for collection in collections.iter() {
         let cache = collection.cache.clone();
         tier = tier.synced(async move { cache.filled().await });
+    }
+    for mirror in remote.mirrors() {
+        tier = tier.synced(async move { mirror.synced().await });
     }
     for controller in CONTROLLERS {
         tier = tier.on_start(controller, std::future::ready(Ok(())));

@@ -5,13 +5,15 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_admission::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use triptych_admission::conditions::Unevaluated;
 use triptych_admission::default_ingress_class::DefaultIngressClass;
 use triptych_admission::default_storage_class::DefaultStorageClass;
 use triptych_admission::default_toleration_seconds::DefaultTolerationSeconds;
 use triptych_admission::deny_service_external_ips::DenyServiceExternalIPs;
 use triptych_admission::limit_ranger::LimitRanger;
 use triptych_admission::lookup::{Facts, Find, Lookup};
-use triptych_admission::namespace_lifecycle::{Namespace, NamespaceLifecycle, Namespaces};
+use triptych_admission::matching::Namespaces;
+use triptych_admission::namespace_lifecycle::{self, Namespace, NamespaceLifecycle};
 use triptych_admission::node_restriction::NodeRestriction;
 use triptych_admission::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use triptych_admission::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
@@ -24,7 +26,12 @@ use triptych_admission::selection::AdmissionSettings;
 use triptych_admission::service_account::ServiceAccount;
 use triptych_admission::storage_object_in_use_protection::StorageObjectInUseProtection;
 use triptych_admission::taint_nodes_by_condition::TaintNodesByCondition;
+use triptych_admission::webhook::mutating::MutatingAdmissionWebhook;
+use triptych_admission::webhook::services::ClusterServices;
+use triptych_admission::webhook::validating::ValidatingAdmissionWebhook;
+use triptych_admission::webhook::{AGENT, MAX_CALLS, Webhooks};
 use triptych_admission::{Chain, Plugin};
+use triptych_client::hook::Calls;
 use triptych_object::{Status, StatusResult, Value, json};
 use triptych_registry::Permit;
 use triptych_registry::catalogue::Collections;
@@ -93,6 +100,7 @@ pub fn chain(
         Box::new(NodeDeclaredFeatureValidator { nodes: nodes.clone() }),
         Box::new(PodResizeValidator { nodes }),
     ];
+    plugins.extend(webhooks(collections));
     if let Some(quotas) = collections.get("", "resourcequotas") {
         plugins.push(Box::new(ResourceQuota {
             ledger: Ledger::new(quotas.cache.clone(), Arc::new(OwnRequests(own.clone()))),
@@ -103,6 +111,31 @@ pub fn chain(
     let mut plugins = settings.select(plugins);
     plugins.push(Box::new(unenforced));
     Chain::new(plugins)
+}
+
+/// Webhooks, as far as their configurations are served.
+fn webhooks(collections: &Arc<Collections>) -> Vec<Box<dyn Plugin>> {
+    let services = ClusterServices(kept(collections, "", "services"));
+    let calls = Calls::new(Arc::new(services), MAX_CALLS, AGENT);
+    let namespaces: Namespaces = kept(collections, "", "namespaces");
+    let configured = |resource: &str| {
+        let collection = collections.get("admissionregistration.k8s.io", resource)?;
+        let source = collection.cache.clone();
+        Some(Webhooks::new(
+            source,
+            calls.clone(),
+            namespaces.clone(),
+            Arc::new(Unevaluated),
+        ))
+    };
+    let mut plugins: Vec<Box<dyn Plugin>> = Vec::new();
+    if let Some(webhooks) = configured("mutatingwebhookconfigurations") {
+        plugins.push(Box::new(MutatingAdmissionWebhook(webhooks)));
+    }
+    if let Some(webhooks) = configured("validatingwebhookconfigurations") {
+        plugins.push(Box::new(ValidatingAdmissionWebhook(webhooks)));
+    }
+    plugins
 }
 
 /// Facts of all objects of a resource, taken once per change; of none, if it is not served.
@@ -182,7 +215,7 @@ impl<T: Facts> Find<T> for Read {
 /// The namespaces of this tier.
 struct LocalNamespaces(Arc<Collections>);
 
-impl Namespaces for LocalNamespaces {
+impl namespace_lifecycle::Namespaces for LocalNamespaces {
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StatusResult<Namespace>> {
         Box::pin(async move {
             let Some(collection) = self.0.get("", "namespaces") else {

@@ -11,10 +11,8 @@ use triptych_registry::admission::{Attributes, Operation, Warnings};
 pub const UNENFORCED: &[&str] = &[
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
-    "mutatingwebhookconfigurations",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
 ];
 
 /// Refuses what is neither enforced nor allowed.

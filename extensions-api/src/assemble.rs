@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
 use triptych_admission::namespace_lifecycle::NamespaceLifecycle;
+use triptych_admission::remote::Remote;
 use triptych_admission::resource_quota::{Ledger, ResourceQuota};
 use triptych_admission::{Chain, Plugin};
 use triptych_auth::authentication::remote::RemoteReview;
@@ -74,7 +75,8 @@ pub enum Error {
 struct Mirrors {
     /// Roles, role bindings, cluster roles, cluster role bindings.
     rbac: [Arc<Mirror>; 4],
-    namespaces: Arc<Mirror>,
+    /// What admission reads.
+    admission: Remote,
     quotas: Arc<Mirror>,
     api: Api,
 }
@@ -92,10 +94,7 @@ impl Mirrors {
                 rbac("ClusterRole", "clusterroles", false),
                 rbac("ClusterRoleBinding", "clusterrolebindings", false),
             ],
-            namespaces: Mirror::start(
-                api.clone(),
-                MirrorConfig::new("", "v1", "Namespace", "namespaces", false),
-            ),
+            admission: Remote::start(&api),
             quotas: Mirror::start(
                 api.clone(),
                 MirrorConfig::new("", "v1", "ResourceQuota", "resourcequotas", true),
@@ -152,7 +151,7 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
 
     let stores = Arc::new(Stores::open(&settings.storage, &storage_metrics).await?);
     let scheme = Arc::new(Scheme::new(Arc::new(table.schema), SCHEME, |_| true));
-    let namespaces = mirrors.as_ref().map(|m| m.namespaces.clone());
+    let namespaces = mirrors.as_ref().map(|m| m.admission.namespaces.clone());
     let mut plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(NamespaceLifecycle(MirroredNamespaces(namespaces))),
         Box::new(Unenforced {
@@ -160,6 +159,7 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
         }),
     ];
     if let Some(mirrors) = &mirrors {
+        plugins.extend(mirrors.admission.plugins());
         plugins.push(Box::new(ResourceQuota {
             ledger: Ledger::new(mirrors.quotas.clone(), Arc::new(CoreQuotas(mirrors.api.clone()))),
             classes: None,
@@ -227,7 +227,12 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
         tier = tier.background(core.follow());
     }
     if let Some(mirrors) = mirrors {
-        for mirror in mirrors.rbac.into_iter().chain([mirrors.namespaces, mirrors.quotas]) {
+        for mirror in mirrors
+            .rbac
+            .into_iter()
+            .chain(mirrors.admission.mirrors())
+            .chain([mirrors.quotas])
+        {
             tier = tier.synced(async move { mirror.synced().await });
         }
     }

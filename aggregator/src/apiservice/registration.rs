@@ -109,7 +109,7 @@ impl Registration {
         };
         match outcome {
             // somebody else was faster: the change wakes us again
-            Err(status) if matches!(status.reason, "AlreadyExists" | "Conflict" | "NotFound") => Ok(()),
+            Err(status) if matches!(&*status.reason, "AlreadyExists" | "Conflict" | "NotFound") => Ok(()),
             outcome => outcome,
         }
     }

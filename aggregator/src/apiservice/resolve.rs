@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use triptych_client::Api;
 use triptych_client::address::Address;
+use triptych_client::hook::service;
 use triptych_client::mirror::{Mirror, MirrorConfig};
 use triptych_object::{Value, json, meta};
 use triptych_storage::Source;
@@ -74,24 +75,13 @@ impl Network {
         let places = if self.to_endpoints {
             endpoints(of, &service, &self.slices(of))?
         } else {
-            vec![cluster(of, &service)?]
+            vec![service::cluster(&service, &of.name, of.port)?]
         };
         let addresses = places
             .iter()
             .map(|(host, port)| Address::named(host, *port, &of.host()));
         addresses.collect::<Result<_, _>>().map_err(|e| e.to_string())
     }
-}
-
-fn port_named(service: &Value, port: u16) -> Option<&Value> {
-    let ports = service.array_at(&["spec", "ports"]).iter();
-    ports
-        .into_iter()
-        .find(|p| p.get("port").and_then(Value::as_i64) == Some(i64::from(port)))
-}
-
-fn no_such_port(of: &ServiceRef) -> String {
-    format!("no service port {} found for service {:?}", of.port, of.name)
 }
 
 fn problem(of: &ServiceRef, service: Option<&Value>, slices: &[Value]) -> Option<Available> {
@@ -103,7 +93,7 @@ fn problem(of: &ServiceRef, service: Option<&Value>, slices: &[Value]) -> Option
     if service.str_at(&["spec", "type"]) != "ClusterIP" {
         return None;
     }
-    let Some(found) = port_named(service, *port) else {
+    let Some(found) = service::port(service, *port) else {
         let message = format!("service/{name} in {namespace:?} is not listening on port {port}");
         return Some(Available::no("ServicePortError", message));
     };
@@ -135,29 +125,14 @@ fn slice_port(slice: &Value, name: &str) -> Option<u16> {
     u16::try_from(named?.get("port")?.as_i64()?).ok()
 }
 
-fn cluster(of: &ServiceRef, service: &Value) -> Result<(String, u16), String> {
-    match service.str_at(&["spec", "type"]) {
-        kind @ ("ClusterIP" | "LoadBalancer" | "NodePort") => {
-            let ip = service.str_at(&["spec", "clusterIP"]);
-            if kind == "ClusterIP" && ip == "None" {
-                return Err(r#"cannot route to service with ClusterIP "None""#.to_owned());
-            }
-            port_named(service, of.port).ok_or_else(|| no_such_port(of))?;
-            Ok((ip.to_owned(), of.port))
-        }
-        "ExternalName" => Ok((service.str_at(&["spec", "externalName"]).to_owned(), of.port)),
-        other => Err(format!("unsupported service type {other:?}")),
-    }
-}
-
 /// All ready endpoints, of the Service's first IP family if it has any there.
 fn endpoints(of: &ServiceRef, service: &Value, slices: &[Value]) -> Result<Vec<(String, u16)>, String> {
     let kind = service.str_at(&["spec", "type"]);
     if !matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort") {
         return Err(format!("unsupported service type {kind:?}"));
     }
-    let port_name = port_named(service, of.port)
-        .ok_or_else(|| no_such_port(of))?
+    let port_name = service::port(service, of.port)
+        .ok_or_else(|| service::no_such_port(&of.name, of.port))?
         .str_at(&["name"]);
     let family = service
         .array_at(&["spec", "ipFamilies"])
@@ -274,19 +249,22 @@ mod tests {
     #[test]
     fn a_service_is_reached_at_its_cluster_ip_or_its_ready_endpoints() {
         let service = value(SERVICE);
-        assert_eq!(cluster(&reference(), &service), Ok(("10.0.0.9".to_owned(), 443)));
+        assert_eq!(
+            service::cluster(&service, &reference().name, reference().port),
+            Ok(("10.0.0.9".to_owned(), 443))
+        );
         assert_eq!(
             endpoints(&reference(), &service, &[value(SLICE)]),
             Ok(vec![("10.1.0.2".to_owned(), 8443)])
         );
         let headless = value(&SERVICE.replace("10.0.0.9", "None"));
         assert_eq!(
-            cluster(&reference(), &headless),
+            service::cluster(&headless, &reference().name, reference().port),
             Err("cannot route to service with ClusterIP \"None\"".to_owned())
         );
         let external = value(r#"{"spec":{"type":"ExternalName","externalName":"api.example.com"}}"#);
         assert_eq!(
-            cluster(&reference(), &external),
+            service::cluster(&external, &reference().name, reference().port),
             Ok(("api.example.com".to_owned(), 443))
         );
         assert!(endpoints(&reference(), &external, &[]).is_err());

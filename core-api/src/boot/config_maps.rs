@@ -43,7 +43,7 @@ pub async fn ensure_client_ca(objects: &Loopback, client_ca: Option<String>) -> 
         found.set_at(&["data", CLIENT_CA], client_ca.into());
         match objects.update(CONFIG_MAPS, AUTHENTICATION, &found).await {
             // another replica, or the aggregator, was faster
-            Err(status) if matches!(status.reason, "Conflict" | "NotFound") => {}
+            Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => {}
             outcome => return outcome.map(drop),
         }
     }

@@ -51,7 +51,7 @@ async fn follow(producer: &Loopback, built: Built<'_>) -> StatusResult<Value> {
         };
         match producer.update(target, built.name, &wanted).await {
             // another replica was faster
-            Err(status) if matches!(status.reason, "Conflict" | "NotFound") => {}
+            Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => {}
             outcome => return outcome,
         }
     }

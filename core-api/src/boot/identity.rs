@@ -89,7 +89,7 @@ impl Identity {
             found.set_at(&["spec", "leaseDurationSeconds"], Value::Int(SECONDS));
             found.set_at(&["spec", "renewTime"], now());
             match objects.update(LEASES, &self.name, &found).await {
-                Err(status) if matches!(status.reason, "Conflict" | "NotFound") => {}
+                Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => {}
                 outcome => return outcome.map(drop),
             }
         }

@@ -22,6 +22,8 @@ pub struct KindVersion {
     pub api_version: String,
     /// Its types.
     pub types: Structural,
+    /// It is served.
+    pub served: bool,
     /// Its schema is that of the stored version.
     pub as_stored: bool,
 }
@@ -59,6 +61,7 @@ impl CustomKind {
             KindVersion {
                 api_version: format!("{group}/{name}"),
                 name,
+                served: version.get("served").and_then(Value::as_bool) == Some(true),
                 as_stored: schema == stored,
                 types: Structural::import(base.clone(), &schema.unwrap_or_else(anything)),
             }

@@ -137,6 +137,11 @@ impl Model for CustomModel {
         self.deprecation.clone()
     }
 
+    fn versions(&self) -> Vec<String> {
+        let served = self.kind.versions.iter().filter(|version| version.served);
+        served.map(|version| version.api_version.clone()).collect()
+    }
+
     fn offer(&self) -> Offer {
         negotiate::CUSTOM
     }

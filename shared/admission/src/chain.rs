@@ -8,6 +8,8 @@ use triptych_object::{GroupResource, Gvr, Status, StatusResult, Value, meta};
 use triptych_registry::Admission;
 use triptych_registry::admission::{Attributes, Operation, Warnings};
 
+use crate::rounds::Rounds;
+
 /// One admission plugin.
 pub trait Plugin: Send + Sync + 'static {
     /// Its name in flags and texts.
@@ -25,6 +27,18 @@ pub trait Plugin: Send + Sync + 'static {
         _warnings: &'a mut Warnings,
     ) -> BoxFuture<'a, StatusResult<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The same, for plugins that take part in the second round in their own way.
+    fn mutate_in_round<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: Option<&'a mut Value>,
+        old: Option<&'a Value>,
+        warnings: &'a mut Warnings,
+        _rounds: &'a mut Rounds,
+    ) -> BoxFuture<'a, StatusResult<()>> {
+        self.mutate(attributes, object, old, warnings)
     }
 
     /// May refuse the write.
@@ -68,10 +82,17 @@ impl Admission for Chain {
         warnings: &'a mut Warnings,
     ) -> BoxFuture<'a, StatusResult<()>> {
         Box::pin(async move {
-            for plugin in self.concerned(attributes.operation, attributes.resource) {
-                plugin.mutate(attributes, object.as_deref_mut(), old, warnings).await?;
+            let mut rounds = Rounds::default();
+            loop {
+                for plugin in self.concerned(attributes.operation, attributes.resource) {
+                    plugin
+                        .mutate_in_round(attributes, object.as_deref_mut(), old, warnings, &mut rounds)
+                        .await?;
+                }
+                if !rounds.next() {
+                    return Ok(());
+                }
             }
-            Ok(())
         })
     }
 

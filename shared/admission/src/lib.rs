@@ -8,12 +8,15 @@
 pub mod amounts;
 pub mod certificates;
 pub mod chain;
+pub mod conditions;
 pub mod default_ingress_class;
 pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod deny_service_external_ips;
 pub mod limit_ranger;
 pub mod lookup;
+pub mod matching;
+pub mod mirrored;
 pub mod namespace_lifecycle;
 pub mod node;
 pub mod node_restriction;
@@ -23,7 +26,9 @@ pub mod pod_security;
 pub mod pod_topology_labels;
 pub mod pods;
 pub mod priority;
+pub mod remote;
 pub mod resource_quota;
+pub mod rounds;
 pub mod runtime_class;
 pub mod selection;
 pub mod service_account;
@@ -31,5 +36,6 @@ pub mod storage_object_in_use_protection;
 pub mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
+pub mod webhook;
 
 pub use chain::{Chain, Plugin};

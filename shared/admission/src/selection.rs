@@ -62,9 +62,9 @@ const ORDER: &[(&str, State)] = &[
     ("JobValidation", Gated),
     ("PodResizeValidator", On),
     ("MutatingAdmissionPolicy", Missing),
-    ("MutatingAdmissionWebhook", Missing),
+    ("MutatingAdmissionWebhook", On),
     ("ValidatingAdmissionPolicy", Missing),
-    ("ValidatingAdmissionWebhook", Missing),
+    ("ValidatingAdmissionWebhook", On),
     ("ResourceQuota", On),
     ("AlwaysDeny", Missing),
 ];

@@ -1,7 +1,10 @@
 //! Running one plugin on one write, for the plugins' tests.
 
-use triptych_object::{Gvk, Gvr, StatusResult, UserInfo, Value, json, meta};
+use triptych_object::{GroupVersion, Gvk, Gvr, StatusResult, UserInfo, Value, json, meta};
 use triptych_registry::admission::{Attributes, Operation, Warnings};
+use triptych_registry::model::{DecodeError, Decoded, Model};
+use triptych_registry::negotiate::{self, Format, Offer};
+use triptych_schema::types::{Schema, TypeId};
 
 use crate::chain::Plugin;
 
@@ -73,6 +76,7 @@ impl Write {
         let shown = object.as_ref().or(old.as_ref()).cloned().unwrap_or_default();
         let (namespace, name) = (meta::namespace(&shown).to_owned(), meta::name(&shown).to_owned());
         let kind = Gvk::new(resource.group.as_str(), "v1", shown.str_at(&["kind"]));
+        let model = AsItIs::new(kind.clone());
         let attributes = Attributes {
             operation,
             resource: &resource,
@@ -83,6 +87,8 @@ impl Write {
             user: &user,
             dry_run: false,
             options: None,
+            model: &model,
+            deadline: std::time::Instant::now() + std::time::Duration::from_secs(10),
         };
         if plugin.concerns(operation, &resource) {
             plugin
@@ -102,5 +108,68 @@ impl Write {
             .err()
             .map(|s| s.message.clone())
             .unwrap_or_default()
+    }
+}
+
+/// The model of a kind whose documents are taken as they are.
+pub struct AsItIs {
+    gvk: Gvk,
+    schema: Schema,
+}
+
+impl AsItIs {
+    pub fn new(gvk: Gvk) -> AsItIs {
+        AsItIs {
+            gvk,
+            schema: Schema::default(),
+        }
+    }
+}
+
+impl Model for AsItIs {
+    fn gvk(&self) -> &Gvk {
+        &self.gvk
+    }
+
+    fn schema(&self) -> (&Schema, TypeId) {
+        (&self.schema, TypeId(0))
+    }
+
+    fn convert(&self, document: &Value, api_version: &str) -> Result<Value, String> {
+        let mut converted = document.clone();
+        converted.set_at(&["apiVersion"], api_version.into());
+        Ok(converted)
+    }
+
+    /// Every kind here is served as v1 and v2.
+    fn versions(&self) -> Vec<String> {
+        let version = |version| GroupVersion::new(self.gvk.group.as_str(), version).to_string();
+        vec![version("v1"), version("v2")]
+    }
+
+    fn offer(&self) -> Offer {
+        negotiate::CUSTOM
+    }
+
+    fn bare_items(&self) -> bool {
+        false
+    }
+
+    fn merges_strategically(&self) -> bool {
+        false
+    }
+
+    fn decode_body(&self, _format: Format, _body: &[u8]) -> Result<Decoded, DecodeError> {
+        Err(DecodeError::default())
+    }
+
+    fn decode(&self, _document: &mut Value) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn default(&self, _document: &mut Value) {}
+
+    fn encode(&self, _document: &Value, _format: Format) -> Option<Vec<u8>> {
+        None
     }
 }

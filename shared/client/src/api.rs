@@ -202,7 +202,8 @@ pub fn failure(code: StatusCode, body: &[u8]) -> Box<Status> {
     Box::new(status)
 }
 
-pub(crate) fn read_status(code: u16, value: &Value) -> Status {
+/// Reads a `Status` document.
+pub fn read_status(code: u16, value: &Value) -> Status {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
     let details = value.get("details").map(|d| {
         let causes = d.get("causes").and_then(Value::as_array).unwrap_or_default().iter();
@@ -224,36 +225,12 @@ pub(crate) fn read_status(code: u16, value: &Value) -> Status {
     let reason = text(value, "reason");
     Status {
         code,
-        reason: REASONS.iter().copied().find(|r| *r == reason).unwrap_or(""),
+        reason: reason.into(),
         message: text(value, "message"),
         details,
         continue_token: String::new(),
     }
 }
-
-/// `metav1.StatusReason`.
-const REASONS: [&str; 20] = [
-    "Unauthorized",
-    "Forbidden",
-    "NotFound",
-    "AlreadyExists",
-    "Conflict",
-    "Gone",
-    "Invalid",
-    "ServerTimeout",
-    "StoreReadError",
-    "Timeout",
-    "TooManyRequests",
-    "BadRequest",
-    "MethodNotAllowed",
-    "NotAcceptable",
-    "RequestEntityTooLarge",
-    "UnsupportedMediaType",
-    "InternalError",
-    "Expired",
-    "ServiceUnavailable",
-    "",
-];
 
 #[cfg(test)]
 mod tests {

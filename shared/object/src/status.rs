@@ -3,6 +3,8 @@
 //! Contract: code, reason, message and details equal those of k8s.io/apimachinery/pkg/api/errors. A code outside the
 //! constructors' set cannot be made. The error type from `registry` upward is [`Box<Status>`].
 
+use std::borrow::Cow;
+
 use crate::field::ErrorList;
 use crate::gvk::{GroupKind, GroupResource};
 use crate::value::{Object, Value};
@@ -43,8 +45,8 @@ pub struct Details {
 pub struct Status {
     /// HTTP code.
     pub code: u16,
-    /// Machine-readable reason; empty for success.
-    pub reason: &'static str,
+    /// Machine-readable reason; empty for success. Whoever refuses on the server's behalf (a webhook) may have its own.
+    pub reason: Cow<'static, str>,
     /// For people.
     pub message: String,
     /// More about it; `Some` of an empty one is written as `{}`.
@@ -66,7 +68,7 @@ impl Status {
     fn failure(code: u16, reason: &'static str, message: impl Into<String>, details: Option<Details>) -> Box<Status> {
         Box::new(Status {
             code,
-            reason,
+            reason: reason.into(),
             message: message.into(),
             details,
             continue_token: String::new(),
@@ -81,7 +83,7 @@ impl Status {
         };
         Status {
             code: 200,
-            reason: "",
+            reason: Cow::Borrowed(""),
             message: String::new(),
             details: Some(details),
             continue_token: String::new(),
@@ -92,7 +94,7 @@ impl Status {
     pub fn plain_success(code: u16) -> Status {
         Status {
             code,
-            reason: "",
+            reason: Cow::Borrowed(""),
             message: String::new(),
             details: None,
             continue_token: String::new(),
@@ -364,7 +366,7 @@ impl Status {
         out.insert("metadata", Value::Object(metadata));
         out.insert("status", if self.is_failure() { "Failure" } else { "Success" }.into());
         set(&mut out, "message", &self.message);
-        set(&mut out, "reason", self.reason);
+        set(&mut out, "reason", &self.reason);
         if let Some(d) = &self.details {
             out.insert("details", d.to_value());
         }

@@ -3,8 +3,12 @@
 //! Contract: `mutate` runs before the strategy prepares the object, `validate` after validation and before the write.
 //! Order within a chain is the chain's business. Reads are not admitted (connect requests are).
 
+use std::time::Instant;
+
 use futures_util::future::BoxFuture;
 use triptych_object::{Gvk, Gvr, StatusResult, UserInfo, Value};
+
+use crate::model::Model;
 
 /// What a write does, in the words of `AdmissionRequest.operation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,8 +23,20 @@ pub enum Operation {
     Connect,
 }
 
+impl Operation {
+    /// As it is written in rules and reviews.
+    pub fn text(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
+}
+
 /// What admission is told of a write.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Attributes<'a> {
     /// Create, update, delete or connect.
     pub operation: Operation,
@@ -40,6 +56,10 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
     /// The operation's options (CreateOptions, UpdateOptions, DeleteOptions) as sent.
     pub options: Option<&'a Value>,
+    /// The kind's documents: how what a plugin changed is read again, and its other versions.
+    pub model: &'a dyn Model,
+    /// When the request has to be answered.
+    pub deadline: Instant,
 }
 
 /// Collects `Warning` headers while a request is handled; bounded like kube-apiserver's (4 KiB of texts).

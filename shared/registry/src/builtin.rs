@@ -335,6 +335,14 @@ impl Model for BuiltIn {
         self.deprecation.clone()
     }
 
+    fn versions(&self) -> Vec<String> {
+        let known: Vec<String> = self.versions.iter().map(|(version, _)| version.clone()).collect();
+        match known.is_empty() {
+            true => vec![self.gvk.group_version().to_string()],
+            false => known,
+        }
+    }
+
     fn convert(&self, document: &Value, api_version: &str) -> Result<Value, String> {
         let from = document.str_at(&["apiVersion"]);
         if from == api_version {

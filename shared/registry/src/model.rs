@@ -69,6 +69,11 @@ pub trait Model: Send + Sync + 'static {
         Err(format!("no conversion to {api_version}"))
     }
 
+    /// The `apiVersion`s in which the same objects are served, this one's among them.
+    fn versions(&self) -> Vec<String> {
+        vec![self.gvk().group_version().to_string()]
+    }
+
     /// The warning that every answer about a deprecated kind carries.
     fn deprecation(&self) -> Option<String> {
         None

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use triptych_object::field::ErrorList;
 use triptych_object::{Gvr, Status, StatusResult, Value, meta};
+use triptych_schema::managed::entries;
 use triptych_storage::{Entry, Expect, Object, Revision, Write, WriteError};
 
 use crate::admission::{Attributes, Operation, Warnings};
@@ -339,7 +340,24 @@ impl Asked<'_> {
         if admission.ignores(self.operation, &gvr) {
             return Ok(());
         }
-        admission.mutate(&self.attributes(&gvr), object, old, warnings).await
+        let Some(object) = object else {
+            return admission.mutate(&self.attributes(&gvr), None, old, warnings).await;
+        };
+        const MANAGED: [&str; 2] = ["metadata", "managedFields"];
+        let before = object.at(&MANAGED).cloned();
+        admission
+            .mutate(&self.attributes(&gvr), Some(object), old, warnings)
+            .await?;
+        if let Err(why) = entries::check(entries::list_of(object)) {
+            warnings.push(format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"
+            ));
+            match before {
+                Some(before) => object.set_at(&MANAGED, before),
+                None => drop(object.remove_at(&MANAGED)),
+            }
+        }
+        Ok(())
     }
 
     /// Runs the validating plugins.
@@ -368,6 +386,8 @@ impl Asked<'_> {
             user: &self.request.user,
             dry_run: self.dry_run,
             options: Some(self.options),
+            model: self.model,
+            deadline: self.request.deadline,
         }
     }
 }

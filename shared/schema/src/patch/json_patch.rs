@@ -31,7 +31,7 @@ impl Cost {
             self.copied_bytes += json::to_vec(value).len();
         }
         if self.copied_bytes > MAX_COPIED_BYTES {
-            Err(Mismatch)
+            Err(Mismatch::Other)
         } else {
             Ok(())
         }
@@ -40,7 +40,7 @@ impl Cost {
     fn shift(&mut self, items: usize) -> Outcome<()> {
         self.shifted_items += items;
         if self.shifted_items > MAX_SHIFTED_ITEMS {
-            Err(Mismatch)
+            Err(Mismatch::Other)
         } else {
             Ok(())
         }
@@ -54,7 +54,51 @@ pub struct JsonPatch {
     findings: Vec<String>,
 }
 
-struct Mismatch;
+/// Why an operation does not fit a document.
+#[derive(Debug)]
+enum Mismatch {
+    /// Nothing stands where the path leads.
+    Missing,
+    /// Nothing of this name can be taken away.
+    Nonexistent(String),
+    /// A list has no such place.
+    Index(i64),
+    /// What stands there is something else.
+    Different,
+    /// The operation itself makes no sense, or costs too much.
+    Other,
+}
+
+impl Mismatch {
+    /// The JSON patch library's text.
+    fn text(&self, operation: &Value) -> String {
+        let (op, path) = (operation.str_at(&["op"]), operation.str_at(&["path"]));
+        match (op, self) {
+            ("test", Mismatch::Different) => format!("testing value {path} failed: test failed"),
+            ("test", Mismatch::Missing) => {
+                format!("test operation does not apply: is missing path: {path}: missing value")
+            }
+            ("add", Mismatch::Missing) => {
+                let path = triptych_object::field::quote(path);
+                format!("add operation does not apply: doc is missing path: {path}: missing value")
+            }
+            ("move" | "copy", Mismatch::Missing) => {
+                let from = operation.str_at(&["from"]);
+                format!("{op} operation does not apply: doc is missing from path: {from}: missing value")
+            }
+            (_, Mismatch::Missing) => {
+                format!("{op} operation does not apply: doc is missing path: {path}: missing value")
+            }
+            (_, Mismatch::Nonexistent(key)) => {
+                format!("error in {op} for path: '{path}': Unable to remove nonexistent key: {key}: missing value")
+            }
+            (_, Mismatch::Index(index)) => format!(
+                "error in {op} for path: '{path}': Unable to access invalid index: {index}: invalid index referenced"
+            ),
+            (_, Mismatch::Different | Mismatch::Other) => format!("Unexpected kind: {op}"),
+        }
+    }
+}
 
 type Outcome<T> = Result<T, Mismatch>;
 
@@ -105,11 +149,29 @@ impl JsonPatch {
 
     /// Changes `document`; on failure (422) it is left half-changed.
     pub fn apply(&self, document: &mut Value) -> StatusResult<()> {
+        self.try_apply(document).map_err(|_| rejected())
+    }
+
+    /// The same; an error says which operation does not fit, in the words of the library that Kubernetes uses.
+    pub fn try_apply(&self, document: &mut Value) -> Result<(), String> {
         let mut cost = Cost::default();
         for operation in &self.operations {
-            apply_one(document, operation, &mut cost).map_err(|Mismatch| rejected())?;
+            apply_one(document, operation, &mut cost).map_err(|mismatch| mismatch.text(operation))?;
         }
         Ok(())
+    }
+
+    /// Of operations at hand, each an object.
+    pub fn of(operations: Vec<Value>) -> JsonPatch {
+        JsonPatch {
+            operations,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
     }
 }
 
@@ -131,7 +193,7 @@ fn check_members(index: usize, members: &Object, findings: &mut Vec<String>) -> 
 }
 
 fn apply_one(document: &mut Value, operation: &Value, cost: &mut Cost) -> Outcome<()> {
-    let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Mismatch);
+    let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Mismatch::Other);
     let value = || operation.get("value").cloned().unwrap_or_default();
     match text("op")? {
         "add" => Place::find(document, text("path")?)?.add(value(), cost),
@@ -142,7 +204,7 @@ fn apply_one(document: &mut Value, operation: &Value, cost: &mut Cost) -> Outcom
                     *document = whole;
                     Ok(())
                 }
-                _ => Err(Mismatch),
+                _ => Err(Mismatch::Other),
             },
             path => Place::find(document, path)?.replace(value()),
         },
@@ -169,10 +231,10 @@ fn apply_one(document: &mut Value, operation: &Value, cost: &mut Cost) -> Outcom
             if found.unwrap_or(&Value::Null) == expected {
                 Ok(())
             } else {
-                Err(Mismatch)
+                Err(Mismatch::Different)
             }
         }
-        _ => Err(Mismatch),
+        _ => Err(Mismatch::Other),
     }
 }
 
@@ -185,23 +247,23 @@ enum Place<'a> {
 impl<'a> Place<'a> {
     fn find(document: &'a mut Value, path: &str) -> Outcome<Place<'a>> {
         let mut parts = path.split('/').skip(1).map(unescape);
-        let mut last = parts.next().ok_or(Mismatch)?;
+        let mut last = parts.next().ok_or(Mismatch::Missing)?;
         let mut here = document;
         for part in parts {
             here = match here {
-                Value::Object(map) => map.get_mut(&last).ok_or(Mismatch)?,
+                Value::Object(map) => map.get_mut(&last).ok_or(Mismatch::Missing)?,
                 Value::Array(items) => {
-                    let at = index(&last, items.len())?;
+                    let at = index(&last, items.len()).map_err(|_| Mismatch::Missing)?;
                     &mut items[at]
                 }
-                _ => return Err(Mismatch),
+                _ => return Err(Mismatch::Missing),
             };
             last = part;
         }
         match here {
             Value::Object(map) => Ok(Place::Member(map, last)),
             Value::Array(items) => Ok(Place::Item(items, last)),
-            _ => Err(Mismatch),
+            _ => Err(Mismatch::Missing),
         }
     }
 
@@ -245,7 +307,7 @@ impl<'a> Place<'a> {
 
     fn remove(self, cost: &mut Cost) -> Outcome<Value> {
         match self {
-            Place::Member(map, key) => map.remove(&key).ok_or(Mismatch),
+            Place::Member(map, key) => map.remove(&key).ok_or(Mismatch::Nonexistent(key)),
             Place::Item(items, key) => {
                 let at = index(&key, items.len())?;
                 cost.shift(items.len() - at)?;
@@ -257,13 +319,13 @@ impl<'a> Place<'a> {
 
 /// Go's `strconv.Atoi`, then: a negative index counts from the end of `length`.
 fn index(text: &str, length: usize) -> Outcome<usize> {
-    let n: i64 = text.parse().map_err(|_| Mismatch)?;
+    let n: i64 = text.parse().map_err(|_| Mismatch::Missing)?;
     let length = length as i64;
     let at = if n < 0 { n + length } else { n };
     if (0..length).contains(&at) {
         Ok(at as usize)
     } else {
-        Err(Mismatch)
+        Err(Mismatch::Index(n))
     }
 }
 

@@ -271,6 +271,6 @@ async fn own_requests_give_documents_or_the_servers_status() {
     assert_eq!(made.get("verb").unwrap().as_str(), Some("create"));
     assert_eq!(made.get("body").unwrap().as_i64(), Some(7));
     let missing = api.get("/api/v1/namespaces/a/roles/none").await.unwrap_err();
-    assert_eq!((missing.code, missing.reason), (404, "NotFound"));
+    assert_eq!((missing.code, &*missing.reason), (404, "NotFound"));
     assert_eq!(api.find("/api/v1/namespaces/a/roles/none").await.unwrap(), None);
 }
