@@ -61,6 +61,15 @@ pub fn label_selector(selector: Option<&Value>) -> String {
     or_none(parts.into_iter().map(|(_, text)| text).collect())
 }
 
+/// The selector of a Deployment, which shows nothing where others show `<none>`.
+pub fn deployment_selector(selector: Option<&Value>) -> String {
+    match label_selector(selector) {
+        text if text == NONE => String::new(),
+        text if text == "<error>" => "<invalid>".to_owned(),
+        text => text,
+    }
+}
+
 /// The addresses, or else host names, that a load balancer got.
 pub fn load_balancer(object: &Value) -> String {
     let ingress = object.array_at(&["status", "loadBalancer", "ingress"]).iter();

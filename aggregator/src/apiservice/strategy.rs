@@ -58,6 +58,10 @@ impl Strategy for ApiServices {
 }
 
 impl Strategy for Status {
+    fn shows_tables(&self) -> bool {
+        false
+    }
+
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
         for (i, condition) in new.array_at(&["status", "conditions"]).iter().enumerate() {
             let status = condition.str_at(&["status"]);

@@ -71,7 +71,7 @@ impl Strategy for Deployments {
             age(deployment, now).into(),
             names,
             images,
-            printing::label_selector(deployment.at(&["spec", "selector"])).into(),
+            printing::deployment_selector(deployment.at(&["spec", "selector"])).into(),
         ])
     }
 }

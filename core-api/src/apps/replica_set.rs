@@ -56,7 +56,10 @@ impl Strategy for Status {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
-        check(new, errors, |c| workload::replica_counts(c.field("status")));
+        check(new, errors, |c| {
+            workload::replica_counts(c.field("status"));
+            rules::nonnegative(c.field("status").field("terminatingReplicas"));
+        });
     }
 
     fn repeated_meta_checks(&self) -> RepeatedMetaChecks {

@@ -10,6 +10,7 @@ use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::{Context, Strategy};
 
 use super::workload::{self, TEMPLATE, number};
+use crate::core::persistent_volume_claim;
 use crate::defaults;
 use crate::validation::label_selector::labels;
 use crate::validation::pod_options::PodOptions;
@@ -40,11 +41,7 @@ impl Strategy for StatefulSets {
         for template in templates.into_iter().flatten() {
             template.set_at(&["apiVersion"], "v1".into());
             template.set_at(&["kind"], "PersistentVolumeClaim".into());
-            for list in [&["spec", "resources"][..], &["status"]] {
-                if let Some(resources) = template.at_mut(list) {
-                    defaults::pod_spec::requirements(resources);
-                }
-            }
+            persistent_volume_claim::default_lists(template);
         }
         for member in ["whenDeleted", "whenScaled"] {
             let path = ["spec", "persistentVolumeClaimRetentionPolicy", member];

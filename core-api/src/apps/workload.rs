@@ -168,13 +168,12 @@ pub fn replica_cells(set: &Value, selector: String, now: Timestamp) -> Vec<Value
 
 /// Counts in the status of a ReplicaSet or ReplicationController.
 pub fn replica_counts(status: Cursor<'_>) {
-    const ALL: [&str; 6] = [
+    const ALL: [&str; 5] = [
         "replicas",
         "fullyLabeledReplicas",
         "readyReplicas",
         "availableReplicas",
         "observedGeneration",
-        "terminatingReplicas",
     ];
     let bounded = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
     counts(status, &ALL, &bounded, "readyReplicas");

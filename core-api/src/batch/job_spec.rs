@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use triptych_object::field::{Error, quote};
-use triptych_object::{Value, names};
+use triptych_object::names;
 
 use super::indexes;
 use crate::validation::pod_options::PodOptions;
@@ -219,7 +219,7 @@ fn exit_codes(c: Cursor<'_>, containers: &HashSet<&str>) {
     }
     let values = c.field("values");
     if values.is_empty() {
-        values.invalid(Value::Array(Vec::new()), "at least one value is required");
+        values.invalid(values.shown(), "at least one value is required");
     } else if values.len() > 255 {
         values.too_many(255);
     }

@@ -15,6 +15,10 @@ const CONDITIONS: [&str; 2] = ["status", "conditions"];
 pub struct Requests(pub Part);
 
 impl Strategy for Requests {
+    fn shows_tables(&self) -> bool {
+        self.0 != Part::Approval
+    }
+
     fn prepare_create(&self, cx: &Context, new: &mut Value) {
         for member in ["username", "uid", "groups", "extra"] {
             new.remove_at(&["spec", member]);

@@ -95,13 +95,19 @@ impl Connection {
                     *response.status_mut() = StatusCode::NO_CONTENT;
                     return Ok(response);
                 }
+                self.node_of(&pod).await?;
             }
             To::Stream => {
                 let pod = find(&self.objects.pods, namespace, name).await?;
                 check_container(&pod, &param(&request.query, "container").unwrap_or_default())?;
                 need_node(&pod, name)?;
+                self.node_of(&pod).await?;
             }
-            To::PortForward => need_node(&find(&self.objects.pods, namespace, name).await?, name)?,
+            To::PortForward => {
+                let pod = find(&self.objects.pods, namespace, name).await?;
+                need_node(&pod, name)?;
+                self.node_of(&pod).await?;
+            }
             To::Pod => self.pod(namespace, name).await?,
             To::Service => self.service(namespace, name).await?,
             To::Node => {
@@ -113,6 +119,17 @@ impl Connection {
             "connections to nodes, pods and services are not made by this server",
             0,
         ))
+    }
+
+    /// The node that a pod runs on. A missing one is told as a missing pod, by the resource of the request.
+    async fn node_of(&self, pod: &Value) -> StatusResult<Value> {
+        let name = node_of(pod);
+        find(&self.objects.nodes, "", name).await.map_err(|status| {
+            if status.reason != "NotFound" {
+                return status;
+            }
+            Status::not_found(&triptych_object::GroupResource::new("", "pods"), name)
+        })
     }
 
     async fn pod(&self, namespace: &str, id: &str) -> StatusResult<()> {

@@ -9,6 +9,7 @@ use triptych_object::{Value, meta, names};
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
+use crate::defaults;
 use crate::validation::{Cursor, check, resource_names};
 
 /// The strategy of `limitranges`.
@@ -18,6 +19,14 @@ impl Strategy for LimitRanges {
     fn default(&self, range: &mut Value) {
         let limits = range.at_mut(&["spec", "limits"]).and_then(Value::as_array_mut);
         for item in limits.into_iter().flatten() {
+            const LISTS: [&[&str]; 5] = [
+                &["max"],
+                &["min"],
+                &["default"],
+                &["defaultRequest"],
+                &["maxLimitRequestRatio"],
+            ];
+            defaults::resource_lists(item, &LISTS);
             if item.str_at(&["type"]) == "Container" {
                 fill(item, "default", "max");
                 fill(item, "defaultRequest", "default");

@@ -116,6 +116,10 @@ impl Strategy for Status {
 }
 
 impl Strategy for Finalize {
+    fn shows_tables(&self) -> bool {
+        false
+    }
+
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
         check(new, errors, |namespace| {
             for item in namespace.field("spec").field("finalizers").items() {

@@ -11,6 +11,7 @@ use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
+use crate::defaults;
 use crate::validation::addresses::legacy_cidr;
 use crate::validation::{Cursor, check, resource_names};
 
@@ -22,6 +23,7 @@ pub struct Status;
 
 impl Strategy for Nodes {
     fn default(&self, node: &mut Value) {
+        defaults::resource_lists(node, &[&["status", "capacity"], &["status", "allocatable"]]);
         if let (None, Some(capacity)) = (node.at(&["status", "allocatable"]), node.at(&["status", "capacity"])) {
             let capacity = capacity.clone();
             node.set_at(&["status", "allocatable"], capacity);

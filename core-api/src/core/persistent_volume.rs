@@ -9,6 +9,7 @@ use triptych_registry::strategy::{Context, Strategy};
 use triptych_schema::resource::NameRule;
 
 use super::node_labels;
+use crate::defaults;
 use crate::printing;
 use crate::unified_diff;
 use crate::validation::affinity::node_selector;
@@ -41,6 +42,7 @@ pub struct Status;
 
 impl Strategy for PersistentVolumes {
     fn default(&self, volume: &mut Value) {
+        defaults::resource_lists(volume, &[&["spec", "capacity"]]);
         let defaults = [
             ("persistentVolumeReclaimPolicy", "Retain"),
             ("volumeMode", "Filesystem"),

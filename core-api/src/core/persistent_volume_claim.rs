@@ -9,6 +9,7 @@ use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
+use crate::defaults;
 use crate::printing;
 use crate::unified_diff;
 use crate::validation::label_selector::{Lenience, label_selector};
@@ -26,7 +27,24 @@ pub struct Claims;
 /// The strategy of `persistentvolumeclaims/status`.
 pub struct Status;
 
+/// The ResourceLists of a claim.
+const LISTS: [&[&str]; 4] = [
+    &["spec", "resources", "limits"],
+    &["spec", "resources", "requests"],
+    &["status", "capacity"],
+    &["status", "allocatedResources"],
+];
+
+/// Defaults of a claim's quantities, also where the claim is a template.
+pub fn default_lists(claim: &mut Value) {
+    defaults::resource_lists(claim, &LISTS);
+}
+
 impl Strategy for Claims {
+    fn default(&self, claim: &mut Value) {
+        default_lists(claim);
+    }
+
     fn prepare_create(&self, _cx: &Context, new: &mut Value) {
         new.set_at(&["status"], Value::from([("phase", "Pending".into())]));
         data_sources(new, None);
@@ -97,6 +115,10 @@ impl Strategy for Claims {
 }
 
 impl Strategy for Status {
+    fn default(&self, claim: &mut Value) {
+        Claims.default(claim);
+    }
+
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
         check(new, errors, |claim| {
             if meta::resource_version(new).is_empty() {

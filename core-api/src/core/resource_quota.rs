@@ -9,6 +9,7 @@ use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
+use crate::defaults;
 use crate::validation::{Cursor, check, resource_names};
 
 /// The strategy of `resourcequotas`.
@@ -18,6 +19,10 @@ pub struct ResourceQuotas;
 pub struct Status;
 
 impl Strategy for ResourceQuotas {
+    fn default(&self, quota: &mut Value) {
+        defaults::resource_lists(quota, &[&["spec", "hard"], &["status", "hard"], &["status", "used"]]);
+    }
+
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
         check(new, errors, |quota| {
             spec(quota.field("spec"));
@@ -96,6 +101,10 @@ impl Strategy for ResourceQuotas {
 }
 
 impl Strategy for Status {
+    fn default(&self, quota: &mut Value) {
+        ResourceQuotas.default(quota);
+    }
+
     fn validate_update(&self, _cx: &Context, new: &Value, _old: &Value, errors: &mut ErrorList) {
         check(new, errors, |quota| {
             if meta::resource_version(new).is_empty() {

@@ -4,4 +4,4 @@
 pub mod image;
 pub mod pod_spec;
 
-pub use pod_spec::{pod_spec, pod_template};
+pub use pod_spec::{pod_spec, pod_status, pod_template, resource_lists};

@@ -47,6 +47,26 @@ pub fn pod_spec(spec: &mut Value) {
     service_account(spec);
 }
 
+/// A PodStatus.
+pub fn pod_status(status: &mut Value) {
+    const LISTS: [&[&str]; 3] = [
+        &["allocatedResources"],
+        &["resources", "limits"],
+        &["resources", "requests"],
+    ];
+    resource_lists(status, &LISTS);
+    for list in [
+        "initContainerStatuses",
+        "containerStatuses",
+        "ephemeralContainerStatuses",
+    ] {
+        let containers = status.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            resource_lists(container, &LISTS);
+        }
+    }
+}
+
 fn volume(volume: &mut Value) {
     let Some(map) = volume.as_object_mut() else { return };
     if !map.keys().any(|member| member != VOLUME_NAME) {
@@ -81,6 +101,15 @@ fn service_account(spec: &mut Value) {
 pub fn requirements(resources: &mut Value) {
     for member in ["limits", "requests"] {
         if let Some(list) = resources.get_mut(member) {
+            resource_list(list);
+        }
+    }
+}
+
+/// The ResourceLists at these paths of an object.
+pub fn resource_lists(object: &mut Value, paths: &[&[&str]]) {
+    for path in paths {
+        if let Some(list) = object.at_mut(path) {
             resource_list(list);
         }
     }

@@ -59,6 +59,10 @@ pub struct OldEvents;
 pub struct NewEvents;
 
 impl Strategy for OldEvents {
+    fn cached(&self) -> bool {
+        false
+    }
+
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
         check(new, errors, |event| rules::legacy(event, "reportingComponent"));
     }
@@ -85,6 +89,10 @@ impl Strategy for OldEvents {
 }
 
 impl Strategy for NewEvents {
+    fn cached(&self) -> bool {
+        false
+    }
+
     /// They are stored as events of core.
     fn group_in_texts(&self) -> Option<&'static str> {
         Some("")

@@ -110,6 +110,10 @@ impl Strategy for Status {
         check(new, errors, |claim| allocation::status(claim, old));
     }
 
+    fn shows_tables(&self) -> bool {
+        false
+    }
+
     fn repeated_meta_checks(&self) -> RepeatedMetaChecks {
         RepeatedMetaChecks::Update
     }

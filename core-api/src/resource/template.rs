@@ -9,8 +9,7 @@ use triptych_registry::strategy::{Context, Strategy};
 use super::claim::Namespaces;
 use super::defaults;
 use super::requests::{admin_request, device_claim};
-use crate::validation::label_selector::labels;
-use crate::validation::volume_claim::annotations;
+use crate::validation::volume_claim::template_metadata;
 use crate::validation::{Cursor, check};
 
 /// The strategy of `resourceclaimtemplates`.
@@ -31,8 +30,8 @@ impl Strategy for Templates {
     }
 
     fn validate_update(&self, _cx: &Context, new: &Value, old: &Value, errors: &mut ErrorList) {
+        // what cannot change is not looked at again
         check(new, errors, |template| {
-            whole(template);
             let spec = template.field("spec");
             if spec.value() != old.get("spec") {
                 spec.invalid(spec.go_struct(), "field is immutable");
@@ -46,8 +45,6 @@ impl Strategy for Templates {
 }
 
 fn whole(template: Cursor<'_>) {
-    let metadata = template.field("spec").field("metadata");
-    annotations(metadata.field("annotations"));
-    labels(metadata.field("labels"));
+    template_metadata(template.field("spec").field("metadata"));
     device_claim(template.field("spec").field("spec").field("devices"));
 }

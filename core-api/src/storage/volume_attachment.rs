@@ -8,6 +8,7 @@ use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Strategy};
 
 use super::parameters::bytes;
+use crate::defaults;
 use crate::validation::persistent_volume::inline_volume_spec;
 use crate::validation::volume_sources::csi_driver_name;
 use crate::validation::{Cursor, check, names as rules};
@@ -19,6 +20,10 @@ const MAX_MESSAGE_BYTES: usize = 1024;
 pub struct VolumeAttachments;
 
 impl Strategy for VolumeAttachments {
+    fn default(&self, attachment: &mut Value) {
+        defaults::resource_lists(attachment, &[&["spec", "source", "inlineVolumeSpec", "capacity"]]);
+    }
+
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {
         check(new, errors, whole);
     }

@@ -16,17 +16,19 @@ pub fn show(value: Option<&Value>, root: &Value, path: &[Step<'_>]) -> Value {
     };
     let start = crate::schema::kind_type(root.str_at(&["apiVersion"]), root.str_at(&["kind"]));
     match start.and_then(|start| type_at(schema, start, path)) {
-        Some(ty) => of_type(schema, ty, value),
+        Some((_, true)) if value.is_none_or(Value::is_null) => Value::Null,
+        Some((ty, _)) => of_type(schema, ty, value),
         None => plain(),
     }
 }
 
-fn type_at(schema: &Schema, start: TypeId, path: &[Step<'_>]) -> Option<TypeId> {
+/// The type at a path, and whether it is pointed to there.
+fn type_at(schema: &Schema, start: TypeId, path: &[Step<'_>]) -> Option<(TypeId, bool)> {
     path.iter()
-        .try_fold(start, |ty, step| match (&schema.get(ty).shape, step) {
-            (Shape::Struct(s), Step::Field(name)) => s.field(name).map(|f| f.ty),
-            (Shape::List(l), Step::Index(_)) => Some(l.item),
-            (Shape::Map(m), Step::Key(_)) => Some(m.value),
+        .try_fold((start, false), |(ty, _), step| match (&schema.get(ty).shape, step) {
+            (Shape::Struct(s), Step::Field(name)) => s.field(name).map(|f| (f.ty, f.pointer)),
+            (Shape::List(l), Step::Index(_)) => Some((l.item, false)),
+            (Shape::Map(m), Step::Key(_)) => Some((m.value, false)),
             _ => None,
         })
 }

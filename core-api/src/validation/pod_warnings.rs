@@ -8,6 +8,7 @@ use triptych_object::{Value, names};
 use crate::core::node_labels::deprecation;
 
 use super::pod_annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, profile_of_annotation};
+use super::resource_names::is_whole;
 use super::resources::quantity;
 
 /// Volume sources on their way out, with the name the warning uses.
@@ -261,7 +262,7 @@ impl Warnings<'_> {
                 continue;
             };
             let value = quantity(Some(value));
-            if value.milli_value() % 1000 != 0 {
+            if !is_whole(&value) {
                 let shown = quote(&value.to_string());
                 self.texts.push(format!(
                     "{at}[{name}]: fractional byte value {shown} is invalid, must be an integer"

@@ -19,7 +19,12 @@ pub struct ClaimLenience {
 
 /// A PersistentVolumeClaimTemplate: only labels, annotations and the specification.
 pub fn claim_template(c: Cursor<'_>) {
-    let metadata = c.field("metadata");
+    template_metadata(c.field("metadata"));
+    claim_spec(c.field("spec"), ClaimLenience::default());
+}
+
+/// Metadata of what objects are made from: labels and annotations alone.
+pub fn template_metadata(metadata: Cursor<'_>) {
     annotations(metadata.field("annotations"));
     labels(metadata.field("labels"));
     if let Some(members) = metadata.value().and_then(Value::as_object) {
@@ -27,7 +32,6 @@ pub fn claim_template(c: Cursor<'_>) {
             metadata.alias(name).forbidden("cannot be set");
         }
     }
-    claim_spec(c.field("spec"), ClaimLenience::default());
 }
 
 /// A map of annotations.

@@ -9,7 +9,7 @@ use triptych_object::{GroupVersion, Gvk, Value, json, meta, yaml};
 use triptych_registry::builtin::{completed, type_meta};
 use triptych_registry::model::{DecodeError, Decoded, Model, Stored};
 use triptych_registry::negotiate::{self, Format, Offer};
-use triptych_schema::decode::StrictError;
+use triptych_schema::decode::{Reader, StrictError};
 use triptych_schema::types::{Schema, TypeId};
 
 use super::kind::{CustomKind, KindVersion};
@@ -171,7 +171,7 @@ impl Model for CustomModel {
         }
     }
 
-    fn decode(&self, document: &mut Value) -> Result<Vec<String>, String> {
+    fn decode(&self, document: &mut Value, _reader: Reader<'_>) -> Result<Vec<String>, String> {
         type_meta(document)?;
         let found = self.coerce(document)?;
         Ok(found.iter().map(ToString::to_string).collect())

@@ -5,6 +5,7 @@ use triptych_object::{Empties, Gvk, Value, json};
 use triptych_registry::builtin::BuiltIn;
 use triptych_registry::model::{DecodeError, Decoded, Model};
 use triptych_registry::negotiate::{Format, Offer};
+use triptych_schema::decode::Reader;
 use triptych_schema::types::{Schema, TypeId};
 
 use super::stored::to_stored;
@@ -41,8 +42,12 @@ impl Model for DefinitionModel {
         self.0.decode_body(format, body)
     }
 
-    fn decode(&self, document: &mut Value) -> Result<Vec<String>, String> {
-        self.0.decode(document)
+    fn decode(&self, document: &mut Value, reader: Reader<'_>) -> Result<Vec<String>, String> {
+        self.0.decode(document, reader)
+    }
+
+    fn decode_applied(&self, document: &mut Value) -> Result<(), String> {
+        self.0.decode_applied(document)
     }
 
     fn default(&self, document: &mut Value) {

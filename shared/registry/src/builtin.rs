@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use triptych_object::{Empties, Gvk, Value, json, meta, yaml};
-use triptych_schema::decode::{self, Source, StrictError};
+use triptych_schema::decode::{self, Reader, Source, StrictError};
 use triptych_schema::types::{Schema, TypeId};
 use triptych_schema::{default, gated, protobuf};
 
@@ -327,6 +327,10 @@ impl Model for BuiltIn {
 
     fn schema_of(&self, api_version: &str) -> Option<(&Schema, TypeId)> {
         let version: triptych_object::GroupVersion = api_version.parse().ok()?;
+        // kube-apiserver manages fields by the types of what it installs together: the core group, or all others
+        if version.group.is_empty() != self.gvk.group.is_empty() {
+            return None;
+        }
         let ty = self.scheme.find(&version.kind(self.gvk.kind.as_str()))?;
         Some((&self.scheme.schema, ty))
     }
@@ -401,7 +405,7 @@ impl Model for BuiltIn {
         self.empty.at(path).cloned()
     }
 
-    fn decode(&self, document: &mut Value) -> Result<Vec<String>, String> {
+    fn decode(&self, document: &mut Value, reader: Reader<'_>) -> Result<Vec<String>, String> {
         let gvk = completed(type_meta(document)?, &self.gvk);
         if gvk != self.gvk {
             return Err(match self.scheme.mismatch(&gvk, &self.gvk) {
@@ -409,9 +413,15 @@ impl Model for BuiltIn {
                 None => self.scheme.not_registered(&gvk),
             });
         }
-        let found = decode::decode(&self.scheme.schema, self.ty, document, Source::default(), "").map_err(|e| e.0)?;
+        let found = decode::decode_tree(&self.scheme.schema, self.ty, document, reader).map_err(|e| e.0)?;
         put_kind(document, &self.gvk);
         Ok(found.iter().map(ToString::to_string).collect())
+    }
+
+    fn decode_applied(&self, document: &mut Value) -> Result<(), String> {
+        self.decode(document, Reader::Converter)
+            .map(drop)
+            .map_err(|text| format!("unable to convert unstructured object to {}: {text}", self.gvk))
     }
 
     fn default(&self, document: &mut Value) {

@@ -134,8 +134,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Group and resource, for texts.
     pub fn group_resource(&self) -> GroupResource {
-        let group = self.strategy.group_in_texts().unwrap_or(&self.resource.group);
-        GroupResource::new(group, &*self.resource.resource)
+        GroupResource::new(&*self.resource.group, &*self.resource.resource)
     }
 
     /// Group, version and resource.
@@ -206,6 +205,17 @@ impl Endpoint {
                 _ => return Err(Status::no_such_resource()),
             },
         };
+        if !custom && info.subresource.is_empty() {
+            // no route of old prefixes, nor of a namespaced resource that cannot be listed without its namespace
+            let spans = !self.resource.namespaced || self.resource.verbs.contains("list");
+            if info.verb == "proxy" || info.namespace.is_empty() && !spans {
+                return Err(Status::no_such_resource());
+            }
+            // `/watch/` in the path makes every method a watch
+            if info.verb == "watch" && !matches!(request.method, http::Method::GET | http::Method::HEAD) {
+                return Err(Status::method_not_allowed());
+            }
+        }
         let named = !info.name.is_empty();
         if custom && !named && matches!(info.verb.as_str(), "update" | "patch") {
             return Err(Status::bad_request("name must be provided"));
@@ -295,7 +305,11 @@ impl Endpoint {
 
     /// Chooses the answer's form.
     pub fn negotiate(&self, request: &Request) -> StatusResult<Output> {
-        negotiate::output(&request.headers, &request.query, self.model.offer())
+        let mut offer = self.model.offer();
+        if let Some(Subhandler::Object(strategy)) = self.subresources.get(&request.info.subresource) {
+            offer.tables &= strategy.shows_tables();
+        }
+        negotiate::output(&request.headers, &request.query, offer)
     }
 }
 

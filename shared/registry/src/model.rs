@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use triptych_object::field::ErrorList;
 use triptych_object::{Empties, Gvk, Value};
+use triptych_schema::decode::Reader;
 use triptych_schema::types::{Schema, TypeId};
 use triptych_storage::Object;
 
@@ -93,7 +94,7 @@ pub trait Model: Send + Sync + 'static {
 
     /// Reads a tree as [`decode_body`](Self::decode_body) reads a body: known fields, canonical values, no nulls. Unknown fields are
     /// dropped and returned as strict errors (`unknown field "spec.x"`), in document order.
-    fn decode(&self, document: &mut Value) -> Result<Vec<String>, String>;
+    fn decode(&self, document: &mut Value, reader: Reader<'_>) -> Result<Vec<String>, String>;
 
     /// What stands at a path that was cleared: nothing, or what is written even if it is empty (`status: {}`).
     fn cleared(&self, _path: &[&str]) -> Option<Value> {
@@ -102,7 +103,7 @@ pub trait Model: Send + Sync + 'static {
 
     /// Brings what server-side apply merged into the form it is kept in.
     fn decode_applied(&self, document: &mut Value) -> Result<(), String> {
-        self.decode(document).map(|_| ())
+        self.decode(document, Reader::Converter).map(|_| ())
     }
 
     /// Sets what is absent and has a default.

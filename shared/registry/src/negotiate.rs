@@ -303,7 +303,9 @@ pub fn input(headers: &HeaderMap, formats: &[Format]) -> StatusResult<Format> {
     if headers.get(CONTENT_TYPE).is_none_or(|v| v.is_empty()) {
         return Ok(Format::Json);
     }
-    formats.iter().copied().find(|f| f.media_type() == kind).ok_or_else(|| {
+    let header = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let mut known = formats.iter().copied().filter(|_| has_proper_params(header));
+    known.find(|f| f.media_type() == kind).ok_or_else(|| {
         Status::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             list(formats)
@@ -311,9 +313,71 @@ pub fn input(headers: &HeaderMap, formats: &[Format]) -> StatusResult<Format> {
     })
 }
 
+/// Whether what follows the media type is `; token=value` as Go's mime package reads it: each name once, a value a token
+/// or quoted, a last semicolon ignored.
+fn has_proper_params(header: &str) -> bool {
+    let token = |text: &str| {
+        let special = |c: char| !c.is_ascii_graphic() || "()<>@,;:\\\"/[]?=".contains(c);
+        text.find(special).unwrap_or(text.len())
+    };
+    let Some(start) = header.find(';') else { return true };
+    let mut rest = header[start..].trim_start();
+    let mut names = Vec::new();
+    while let Some(param) = rest.strip_prefix(';') {
+        if param.trim().is_empty() {
+            return true;
+        }
+        let param = param.trim_start();
+        let (name, after) = param.split_at(token(param));
+        let name = name.to_ascii_lowercase();
+        let Some(value) = after.trim_start().strip_prefix('=').map(str::trim_start) else {
+            return false;
+        };
+        if name.is_empty() || names.contains(&name) {
+            return false;
+        }
+        names.push(name);
+        let end = if value.starts_with('"') {
+            quoted_length(value)
+        } else {
+            Some(token(value)).filter(|length| *length > 0)
+        };
+        let Some(end) = end else { return false };
+        rest = value[end..].trim_start();
+    }
+    rest.is_empty()
+}
+
+/// Bytes of the quoted string that a text begins with; `None` if it does not end.
+fn quoted_length(text: &str) -> Option<usize> {
+    let mut escaped = true; // the opening quote is none
+    text.char_indices().find_map(|(i, c)| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends.then_some(i + 1)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_a_content_type_must_be_names_with_values() {
+        for (header, proper) in [
+            ("application/json", true),
+            ("application/json; charset=utf-8", true),
+            ("application/json;", true),
+            ("application/json; a=\"x;\\\"y\"; b=c", true),
+            ("application/json;foo", false),
+            ("application/json;a=1;A=2", false),
+            ("application/json;=x", false),
+            ("application/json;a=\"x", false),
+            ("application/json;a=1 b", false),
+        ] {
+            assert_eq!(has_proper_params(header), proper, "{header}");
+        }
+    }
 
     fn accepting(value: &str) -> HeaderMap {
         [(ACCEPT, value.parse().unwrap())].into_iter().collect()

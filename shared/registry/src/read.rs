@@ -44,7 +44,10 @@ pub async fn get(endpoint: &Endpoint, request: &Request) -> StatusResult<Respons
     let object = match query.get("resourceVersion").unwrap_or("") {
         "" => collection.get_consistent(&key).await?,
         version => {
-            let revision = parse_version(version).map_err(Status::unknown)?;
+            let revision = parse_version(version).map_err(|e| match endpoint.strategy.cached() {
+                true => Status::unknown(e),
+                false => Status::bad_request(format!("invalid resource version: {e}")),
+            })?;
             get_at_least(collection, &key, revision).await?
         }
     };

@@ -246,8 +246,9 @@ fn answer(
 ) -> StatusResult<Response> {
     let found = scale.of(object);
     let shown = match output.transform {
-        Transform::Table(version) if scale.declared.is_some() => {
+        Transform::Table(version) => {
             let options = table::Options::parse(&request.query)?;
+            let custom = scale.declared.is_some();
             let now = (endpoint.services.now)();
             let replicas = |part: &str| Value::Int(found.at(&[part, "replicas"]).and_then(Value::as_i64).unwrap_or(0));
             let cells = vec![
@@ -263,10 +264,10 @@ fn answer(
                 ..Column::default()
             };
             let columns = [
-                column("Name", "string", "name"),
+                column("Name", "string", if custom { "name" } else { "" }),
                 column("Desired", "integer", ""),
                 column("Available", "integer", ""),
-                column("Age", "date", ""),
+                column("Age", if custom { "date" } else { "string" }, ""),
             ];
             table::of_cells(&columns, cells, &found, version, &options, &*scale.model)
         }

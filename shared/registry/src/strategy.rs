@@ -101,7 +101,17 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// The group by which errors name the resource and its kind, if it is not the resource's own.
+    /// Whether there are tables of what a subresource shows; for a few kube-apiserver has none.
+    fn shows_tables(&self) -> bool {
+        true
+    }
+
+    /// Whether kube-apiserver has a watch cache of the objects, which words some refusals.
+    fn cached(&self) -> bool {
+        true
+    }
+
+    /// The group by which refusals of an object name its kind, if it is not the resource's own.
     fn group_in_texts(&self) -> Option<&'static str> {
         None
     }

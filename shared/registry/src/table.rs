@@ -141,7 +141,14 @@ impl Maker {
         options: &Options,
         with_columns: bool,
     ) -> Value {
-        let rows = objects.map(|object| self.row(object, version, options)).collect();
+        let rows: Vec<Value> = objects.map(|object| self.row(object, version, options)).collect();
+        // kube-apiserver's converter of kinds without cells appends to a list that it never made
+        let cellless = self.model.bare_items() && self.strategy.cells(&Value::Null, self.now).is_none();
+        let rows = if rows.is_empty() && cellless {
+            Value::Null
+        } else {
+            Value::Array(rows)
+        };
         let columns = if with_columns {
             Value::Array(self.resource.columns.iter().map(column).collect())
         } else {
@@ -152,7 +159,7 @@ impl Maker {
             ("apiVersion", format!("meta.k8s.io/{version}").into()),
             ("metadata", metadata),
             ("columnDefinitions", columns),
-            ("rows", Value::Array(rows)),
+            ("rows", rows),
         ])
     }
 

@@ -13,6 +13,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::{Instant, sleep_until};
 use triptych_object::{Status, StatusResult, Value, json};
+use triptych_schema::decode::Reader;
 use triptych_storage::cache::{FRESH_WAIT, Interest, ReadError, Scope, Snapshot, Start, WatchEnd, WatchError, Watcher};
 use triptych_storage::{Event, EventKind, Filter, Object, Revision};
 
@@ -415,7 +416,7 @@ impl Encoder {
         if initial_end {
             document.set_at(&["metadata", "annotations", "k8s.io/initial-events-end"], "true".into());
         }
-        if self.model.bare_items() && self.model.decode(&mut document).is_err() {
+        if self.model.bare_items() && self.model.decode(&mut document, Reader::Json(&[])).is_err() {
             tracing::error!(kind = %gvk, "an empty object does not fit its own schema");
         }
         self.tree_frame("BOOKMARK", &document, initial_end)

@@ -11,6 +11,7 @@
 //! For custom resources only `metadata` is decoded, with the type ObjectMeta.
 
 mod base64;
+mod converter;
 mod time;
 mod zero;
 
@@ -109,6 +110,44 @@ pub(crate) fn decode_with(
     Ok(decoder.strict.map(|s| s.errors).unwrap_or_default())
 }
 
+/// By whose rules a tree that was not read from a body becomes an object, and in whose words it does not.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader<'a> {
+    /// The JSON decoder's, after JSON and merge patches; with the numbers whose text the patch kept.
+    Json(&'a [OddNumber]),
+    /// The unstructured converter's, after strategic merge patches and applies.
+    Converter,
+}
+
+/// Decodes a tree as the type, in place, like [`decode`].
+pub fn decode_tree(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    reader: Reader<'_>,
+) -> Result<Vec<StrictError>, DecodeError> {
+    let numbers = match reader {
+        Reader::Json(numbers) => numbers,
+        Reader::Converter => &[],
+    };
+    let mut decoder = Decoder::new(schema, Empty::Stays);
+    decoder.converts = matches!(reader, Reader::Converter);
+    decoder.strict = Some(Strict {
+        path: String::new(),
+        source: Source {
+            duplicates: &[],
+            numbers,
+        },
+        errors: Vec::new(),
+    });
+    decoder.root(ty, value)?;
+    let mut strict = decoder.strict.map(|s| s.errors).unwrap_or_default();
+    if matches!(reader, Reader::Converter) {
+        strict.sort_by_key(ToString::to_string);
+    }
+    Ok(strict)
+}
+
 /// Does to a tree what decoding and encoding again do to it in Go. For trees that a patch or webhook changed.
 pub fn normalise(schema: &Schema, ty: TypeId, value: &mut Value) -> Result<(), DecodeError> {
     Decoder::new(schema, Empty::Goes).root(ty, value)
@@ -172,6 +211,8 @@ struct Decoder<'s, 'a> {
     strict: Option<Strict<'a>>,
     values: usize,
     empty: Empty,
+    /// The unstructured converter's rules and words, not the JSON decoder's.
+    converts: bool,
 }
 
 /// `Container` of `io.k8s.api.core.v1.Container`.
@@ -189,6 +230,7 @@ impl<'s> Decoder<'s, '_> {
             strict: None,
             values: 0,
             empty,
+            converts: false,
         }
     }
 
@@ -202,7 +244,7 @@ impl<'s> Decoder<'s, '_> {
 
     fn worded(&self, wrong: &WrongType) -> String {
         let WrongType { value, wanted, inner } = wrong;
-        if self.struct_name.is_empty() && self.fields.is_empty() {
+        if self.converts || self.struct_name.is_empty() && self.fields.is_empty() {
             return if inner.is_empty() {
                 format!("json: cannot unmarshal {value} into Go value of type {wanted}")
             } else {
@@ -240,8 +282,12 @@ impl<'s> Decoder<'s, '_> {
         self.schema.go_name(id)
     }
 
-    /// Remembers the first wrong type; the value becomes zero.
-    fn wrong(&mut self, id: TypeId, value: &mut Value, shown: String) {
+    /// Remembers the first wrong type; the value becomes zero. The converter ends there.
+    fn wrong(&mut self, id: TypeId, value: &mut Value, shown: String) -> Result<(), Fatal> {
+        if self.converts {
+            let text = converter::refusal(self.schema, id, &self.go_name(id), value);
+            return Err(Fatal::Text(text));
+        }
         if self.saved.is_none() {
             let wrong = WrongType {
                 value: shown,
@@ -251,6 +297,7 @@ impl<'s> Decoder<'s, '_> {
             self.saved = Some(self.worded(&wrong));
         }
         *value = zero_of(self.schema, id);
+        Ok(())
     }
 
     /// Decodes one value that is not `null` or stands where Go has no field to leave alone (an item, a map's value).
@@ -263,6 +310,12 @@ impl<'s> Decoder<'s, '_> {
         match &ty.shape {
             Shape::Bool if matches!(value, Value::Bool(_)) => {}
             Shape::String if matches!(value, Value::String(_)) => {}
+            Shape::Int { bits, unsigned } if self.converts && matches!(value, Value::Int(_) | Value::Float(_)) => {
+                match converter::integer(value, *bits, *unsigned) {
+                    Some(number) => *value = Value::Int(number),
+                    None => self.wrong(id, value, String::new())?,
+                }
+            }
             Shape::Int { bits, unsigned } if matches!(value, Value::Int(_) | Value::Float(_)) => {
                 let fits = match value {
                     Value::Int(i) => match (bits, unsigned) {
@@ -273,11 +326,11 @@ impl<'s> Decoder<'s, '_> {
                     _ => false,
                 };
                 if !fits {
-                    self.wrong(id, value, format!("number {}", self.number_text(value)));
+                    self.wrong(id, value, format!("number {}", self.number_text(value)))?;
                 }
             }
             Shape::Float { .. } if matches!(value, Value::Int(_) | Value::Float(_)) => {}
-            Shape::Bytes if matches!(value, Value::String(_) | Value::Array(_)) => self.bytes(id, value),
+            Shape::Bytes if matches!(value, Value::String(_) | Value::Array(_)) => self.bytes(id, value)?,
             Shape::Quantity => {
                 let text = match &*value {
                     Value::String(s) => s.trim().to_owned(),
@@ -337,7 +390,7 @@ impl<'s> Decoder<'s, '_> {
                 }
             }
             Shape::Map(map) if matches!(value, Value::Object(_)) => self.members(map.value, value)?,
-            _ => self.wrong(id, value, word(value).to_owned()),
+            _ => self.wrong(id, value, word(value).to_owned())?,
         }
         Ok(())
     }
@@ -380,17 +433,20 @@ impl<'s> Decoder<'s, '_> {
         })
     }
 
-    fn bytes(&mut self, id: TypeId, value: &mut Value) {
+    fn bytes(&mut self, id: TypeId, value: &mut Value) -> Result<(), Fatal> {
         use ::base64::Engine;
         let engine = &::base64::engine::general_purpose::STANDARD;
         let bytes = match &*value {
             Value::String(text) => match base64::decode(text.as_bytes()) {
                 Ok(bytes) => bytes,
                 Err(at) => {
-                    self.saved
-                        .get_or_insert_with(|| format!("illegal base64 data at input byte {at}"));
+                    let text = format!("illegal base64 data at input byte {at}");
+                    if self.converts {
+                        return Err(Fatal::Text(format!("error decoding from json: {text}")));
+                    }
+                    self.saved.get_or_insert(text);
                     *value = Value::Null;
-                    return;
+                    return Ok(());
                 }
             },
             Value::Array(items) => {
@@ -413,13 +469,14 @@ impl<'s> Decoder<'s, '_> {
                         };
                         self.saved = self.saved.take().or_else(|| Some(self.worded(&wrong)));
                         *value = Value::Null;
-                        return;
+                        return Ok(());
                     }
                 }
             }
             other => return self.wrong(id, value, word(&other.clone()).to_owned()),
         };
         *value = Value::String(engine.encode(bytes));
+        Ok(())
     }
 
     /// Extends the path of strict errors; gives its former length to [`leave`](Self::leave).

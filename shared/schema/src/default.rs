@@ -1,5 +1,5 @@
 //! Defaults that a table states unconditionally: what is absent gets its value. For a field that is no pointer, zero is
-//! absent. Defaults that depend on other fields are strategy code.
+//! absent, and so is an empty list. Defaults that depend on other fields are strategy code.
 
 use triptych_object::Value;
 
@@ -53,7 +53,8 @@ fn absent(field: &Field, value: &Value) -> bool {
         Value::Int(i) => *i == 0,
         Value::Float(f) => *f == 0.0,
         Value::String(s) => s.is_empty(),
-        Value::Array(_) | Value::Object(_) => false,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(_) => false,
     }
 }
 

@@ -84,7 +84,12 @@ impl Walk<'_> {
                     if self.is_off(field) && !used.contains(&(ty, i as u32)) {
                         map.remove(&field.name);
                     } else if let Some(present) = map.get_mut(&field.name) {
+                        let held = present.as_object().is_some_and(|o| !o.is_empty());
                         self.drop(field.ty, present, used);
+                        // a pointer to nothing but what was dropped goes with it (a lifecycle of a stop signal alone)
+                        if held && field.pointer && present.as_object().is_some_and(|o| o.is_empty()) {
+                            map.remove(&field.name);
+                        }
                     }
                 }
             }

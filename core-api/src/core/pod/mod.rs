@@ -55,6 +55,9 @@ impl Strategy for Pods {
     fn default(&self, pod: &mut Value) {
         drop_old_annotations(pod);
         sync_ips(pod);
+        if let Some(status) = pod.get_mut("status") {
+            defaults::pod_status(status);
+        }
         let Some(spec) = pod.get_mut("spec") else { return };
         if spec
             .get("terminationGracePeriodSeconds")
@@ -154,6 +157,10 @@ impl Strategy for Pods {
 }
 
 impl Strategy for EphemeralContainers {
+    fn shows_tables(&self) -> bool {
+        false
+    }
+
     fn default(&self, pod: &mut Value) {
         Pods.default(pod);
     }

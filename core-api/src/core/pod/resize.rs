@@ -13,6 +13,10 @@ use crate::validation::{Cursor, check};
 pub struct Resize;
 
 impl Strategy for Resize {
+    fn shows_tables(&self) -> bool {
+        false
+    }
+
     fn default(&self, pod: &mut Value) {
         super::Pods.default(pod);
     }

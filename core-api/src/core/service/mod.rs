@@ -73,6 +73,10 @@ impl Strategy for Services {
                     self.allocators.update(cx, new, old).await?
                 }
             };
+            // kube-apiserver stores it and leaves it out whenever it reads the service
+            if text(new, "type") == "ExternalName" {
+                new.remove_at(&["spec", "internalTrafficPolicy"]);
+            }
             let granted: Box<dyn Reservation> = Box::new(granted);
             Ok(Some(granted))
         })

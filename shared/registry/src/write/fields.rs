@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use http::header::USER_AGENT;
 use jiff::Timestamp;
 use triptych_object::{Status, StatusResult, Value, time};
+use triptych_schema::decode::Reader;
 use triptych_schema::managed::set::Filter;
 use triptych_schema::managed::typed::Typed;
 use triptych_schema::managed::{FieldManager, Kind};
@@ -71,7 +72,7 @@ impl Kind for Fields<'_> {
                 ("apiVersion", gvk.group_version().to_string().into()),
                 ("kind", gvk.kind.as_str().into()),
             ]);
-            self.model.decode(&mut empty).map(|_| empty)
+            self.model.decode(&mut empty, Reader::Json(&[])).map(|_| empty)
         };
         self.rules.empty.get_or_init(make).clone()
     }

@@ -89,10 +89,19 @@ pub(crate) fn report(
     match validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            warnings.extend(findings);
+            warnings.extend(findings.iter().flat_map(|text| findings_of(text)));
             Ok(())
         }
         FieldValidation::Strict => Err(refuse(format!("strict decoding error: {}", findings.join(", ")))),
+    }
+}
+
+/// The warnings of one strict error: the YAML reader tells all of its findings in one text, a line each.
+pub(crate) fn findings_of(text: &str) -> Vec<String> {
+    let yaml = text.strip_prefix("error converting YAML to JSON: ").unwrap_or(text);
+    match yaml.strip_prefix("yaml: unmarshal errors:\n") {
+        Some(lines) => lines.split('\n').map(|line| line.trim().to_owned()).collect(),
+        None => vec![text.to_owned()],
     }
 }
 
@@ -142,4 +151,22 @@ pub(crate) fn dedup_owners(document: &mut Value, after_admission: bool, warnings
         ".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         duplicates.join(", ")
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_finding_of_the_yaml_reader_is_a_warning_of_its_own() {
+        let text = "error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map\n  line 7: key \"l\" already set in map";
+        assert_eq!(
+            findings_of(text),
+            [
+                "line 6: key \"k\" already set in map",
+                "line 7: key \"l\" already set in map"
+            ]
+        );
+        assert_eq!(findings_of("unknown field \"a\""), ["unknown field \"a\""]);
+    }
 }

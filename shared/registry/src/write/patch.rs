@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use triptych_object::field::{Error, ErrorList};
 use triptych_object::{GroupKind, Status, StatusResult, Value, json, meta, yaml};
+use triptych_schema::decode::Reader;
 use triptych_schema::patch::Reading;
 use triptych_schema::patch::json_patch::JsonPatch;
 use triptych_schema::patch::merge_patch::MergePatch;
@@ -70,7 +71,7 @@ pub async fn patch(
         request,
         options: &options,
         uid: None,
-        allow_create: applies,
+        allow_create: applies && request.info.subresource.is_empty(),
     };
     let make = |live: Option<Value>| -> BoxFuture<'_, StatusResult<(Candidate, Warnings)>> {
         let made = match &patch {
@@ -201,7 +202,7 @@ pub fn apply(
     if let Some(text) = &configuration.duplicates {
         match options.field_validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => warnings.push(text.clone()),
+            FieldValidation::Warn => warnings.extend(super::findings_of(text)),
             FieldValidation::Strict => {
                 return Err(Status::bad_request(format!("error strict decoding YAML: {text}")));
             }
@@ -232,14 +233,24 @@ fn patched(
         None => {
             let mut again = live.clone();
             let _ = change(model, patch, &mut again);
-            json::to_string(&sorted(again))
+            match patch {
+                Patch::Merge(p) => p.sort_touched(&mut again),
+                Patch::Json(p) => p.sort_touched(&mut again),
+                Patch::Strategic(_) | Patch::Apply(_) => {}
+            }
+            json::to_string(&again)
         }
     };
     let refuse = |why: String| {
         let errors: ErrorList = std::iter::once(Error::invalid("patch", shown(), why)).collect();
         Status::invalid(&GroupKind::default(), "", &errors)
     };
-    findings.extend(model.decode(&mut new).map_err(refuse)?);
+    let reader = match patch {
+        Patch::Merge(p) => Reader::Json(p.numbers()),
+        Patch::Json(p) => Reader::Json(p.numbers()),
+        Patch::Strategic(_) | Patch::Apply(_) => Reader::Converter,
+    };
+    findings.extend(model.decode(&mut new, reader).map_err(refuse)?);
     super::report(options.field_validation, findings, warnings, refuse)?;
     Ok(Candidate::of_decoded(model, new))
 }
@@ -262,17 +273,4 @@ fn change(model: &dyn Model, patch: &Patch, document: &mut Value) -> StatusResul
         }
         Patch::Apply(_) => Vec::new(),
     })
-}
-
-/// Members by name, as Go writes maps.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        Value::Object(map) => {
-            let mut map: triptych_object::Object = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
-            map.sort();
-            Value::Object(map)
-        }
-        other => other,
-    }
 }

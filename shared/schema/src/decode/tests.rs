@@ -351,3 +351,45 @@ fn what_was_accepted_decodes_with_the_recorded_warnings() {
     eprintln!("{compared} recorded objects compared");
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn the_unstructured_converter_has_rules_and_words_of_its_own() {
+    let converted = |text: &str| {
+        let mut value = json::from_slice(text.as_bytes()).unwrap();
+        decode_tree(&everything().schema, id(POD), &mut value, Reader::Converter)
+            .map(|strict| (json::to_string(&value), strict))
+            .map_err(|e| e.to_string())
+    };
+    for (text, want) in [
+        (r#"{"spec":{"priority":"1"}}"#, "unrecognized type: int32"),
+        (r#"{"spec":{"priority":1.5}}"#, "cannot convert float64 to int32"),
+        (r#"{"spec":{"nodeName":1}}"#, "cannot convert int64 to string"),
+        (r#"{"spec":{"nodeName":true}}"#, "unrecognized type: string"),
+        (r#"{"spec":{"containers":{}}}"#, "cannot restore slice from map"),
+        (r#"{"spec":[]}"#, "cannot restore struct from: slice"),
+        (r#"{"metadata":{"labels":"x"}}"#, "cannot restore map from string"),
+        (
+            r#"{"metadata":{"creationTimestamp":1}}"#,
+            "json: cannot unmarshal number into Go value of type string",
+        ),
+    ] {
+        assert_eq!(converted(text).unwrap_err(), want, "{text}");
+    }
+    let (pod, strict) = converted(r#"{"spec":{"priority":2.0,"z":1,"b":2}}"#).unwrap();
+    assert_eq!(
+        pod,
+        r#"{"metadata":{},"spec":{"containers":null,"priority":2},"status":{}}"#
+    );
+    assert_eq!(strict[0].to_string(), r#"unknown field "spec.b""#);
+}
+
+#[test]
+fn numbers_of_a_patch_show_as_they_were_written() {
+    let mut value = json::from_slice(br#"{"spec":{"priority":2.5}}"#).unwrap();
+    let numbers = [json::OddNumber {
+        path: "spec.priority".into(),
+        text: "2.50".into(),
+    }];
+    let error = decode_tree(&everything().schema, id(POD), &mut value, Reader::Json(&numbers)).unwrap_err();
+    assert!(error.0.contains("cannot unmarshal number 2.50 into"), "{error}");
+}

@@ -4,8 +4,9 @@
 //!
 //! A patch that fails is answered with a text that does not say why, so no reasons are kept.
 
+use triptych_object::json::{self, OddNumber};
 use triptych_object::value::Object;
-use triptych_object::{Status, StatusResult, Value, json};
+use triptych_object::{Status, StatusResult, Value};
 
 use super::{Document, Reading, rejected, wrong_type};
 
@@ -52,6 +53,7 @@ impl Cost {
 pub struct JsonPatch {
     operations: Vec<Value>,
     findings: Vec<String>,
+    numbers: Vec<OddNumber>,
 }
 
 /// Why an operation does not fit a document.
@@ -139,12 +141,48 @@ impl JsonPatch {
                 operations.len()
             )));
         }
-        Ok(JsonPatch { operations, findings })
+        let numbers = document.numbers.iter().filter_map(|n| placed(n, &operations)).collect();
+        Ok(JsonPatch {
+            operations,
+            findings,
+            numbers,
+        })
+    }
+
+    /// Numbers that were written in another way than ours, at the paths where they end up unless later operations move
+    /// them.
+    pub fn numbers(&self) -> &[OddNumber] {
+        &self.numbers
     }
 
     /// Strict-decoding errors: `json patch unknown field "[0].extra"`.
     pub fn findings(&self) -> &[String] {
         &self.findings
+    }
+
+    /// Sorts the members of the objects that operations went through, as kube-apiserver's patch library leaves them.
+    pub fn sort_touched(&self, document: &mut Value) {
+        for operation in &self.operations {
+            for path in ["path", "from"] {
+                let mut at = &mut *document;
+                if let Value::Object(map) = at {
+                    map.sort();
+                }
+                for token in operation.str_at(&[path]).split('/').skip(1) {
+                    let token = token.replace("~1", "/").replace("~0", "~");
+                    let next = match at {
+                        Value::Object(map) => map.get_mut(&token),
+                        Value::Array(items) => token.parse::<usize>().ok().and_then(|i| items.get_mut(i)),
+                        _ => None,
+                    };
+                    let Some(next) = next else { break };
+                    at = next;
+                    if let Value::Object(map) = at {
+                        map.sort();
+                    }
+                }
+            }
+        }
     }
 
     /// Changes `document`; on failure (422) it is left half-changed.
@@ -173,6 +211,27 @@ impl JsonPatch {
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
+}
+
+/// A number of an operation's value, at the path to which the operation puts it.
+fn placed(number: &OddNumber, operations: &[Value]) -> Option<OddNumber> {
+    let (index, within) = number.path.strip_prefix('[')?.split_once("].value")?;
+    let operation = operations.get(index.parse::<usize>().ok()?)?;
+    let mut path = String::new();
+    for token in operation.str_at(&["path"]).split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        if token.bytes().all(|b| b.is_ascii_digit()) {
+            path.push_str(&format!("[{token}]"));
+        } else {
+            path.push_str(if path.is_empty() { "" } else { "." });
+            path.push_str(&token);
+        }
+    }
+    path.push_str(within);
+    Some(OddNumber {
+        path,
+        text: number.text.clone(),
+    })
 }
 
 /// What strict decoding of one operation finds; an error for a member of the wrong type.

@@ -1,6 +1,7 @@
 //! RFC 7386 (JSON merge patch) as kube-apiserver applies it (evanphx/json-patch v4): `null` deletes, objects merge,
 //! everything else replaces; nulls of an added object are dropped, those inside a replacing list's objects stay.
 
+use triptych_object::json::OddNumber;
 use triptych_object::value::Object;
 use triptych_object::{Status, StatusResult, Value};
 
@@ -11,6 +12,7 @@ use super::{Document, Reading, wrong_type};
 pub struct MergePatch {
     document: Value,
     findings: Vec<String>,
+    numbers: Vec<OddNumber>,
 }
 
 impl MergePatch {
@@ -32,6 +34,7 @@ impl MergePatch {
         Ok(MergePatch {
             document: document.value,
             findings: document.findings,
+            numbers: document.numbers,
         })
     }
 
@@ -40,11 +43,33 @@ impl MergePatch {
         &self.findings
     }
 
+    /// Numbers that were written in another way than ours, at the paths where they end up.
+    pub fn numbers(&self) -> &[OddNumber] {
+        &self.numbers
+    }
+
+    /// Sorts the members of the objects that the patch looked into, as kube-apiserver's patch library leaves them.
+    pub fn sort_touched(&self, document: &mut Value) {
+        sort_touched(document, &self.document);
+    }
+
     /// Changes `document`. A patch that is a list (lenient reading only) takes its place.
     pub fn apply(&self, document: &mut Value) {
         match (document, &self.document) {
             (Value::Object(map), Value::Object(patch)) => merge(map, patch),
             (document, patch) => *document = without_nulls(patch),
+        }
+    }
+}
+
+fn sort_touched(document: &mut Value, patch: &Value) {
+    let (Value::Object(map), Value::Object(patch)) = (document, patch) else {
+        return;
+    };
+    map.sort();
+    for (key, value) in patch.iter() {
+        if let Some(member) = map.get_mut(key) {
+            sort_touched(member, value);
         }
     }
 }

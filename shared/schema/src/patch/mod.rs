@@ -9,7 +9,8 @@ pub mod json_patch;
 pub mod merge_patch;
 pub mod strategic;
 
-use triptych_object::{Status, Value, json};
+use triptych_object::json::{self, OddNumber};
+use triptych_object::{Status, Value};
 
 use crate::go_text::{Numbers, type_name};
 
@@ -27,6 +28,7 @@ pub enum Reading {
 struct Document {
     value: Value,
     findings: Vec<String>,
+    numbers: Vec<OddNumber>,
 }
 
 impl Document {
@@ -44,6 +46,7 @@ impl Document {
         Ok(Document {
             value: parsed.value,
             findings,
+            numbers: parsed.numbers,
         })
     }
 }
