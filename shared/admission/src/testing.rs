@@ -163,7 +163,11 @@ impl Model for AsItIs {
         Err(DecodeError::default())
     }
 
-    fn decode(&self, _document: &mut Value) -> Result<Vec<String>, String> {
+    fn decode(
+        &self,
+        _document: &mut Value,
+        _reader: triptych_schema::decode::Reader<'_>,
+    ) -> Result<Vec<String>, String> {
         Ok(Vec::new())
     }
 

@@ -117,6 +117,15 @@ pub trait Model: Send + Sync + 'static {
     /// Makes of a settled document what the way through the store makes of it: empty becomes `null`.
     fn through_store(&self, _document: &mut Value) {}
 
+    /// Makes an object of this kind, in the form that strategies see, of a tree that admission changed.
+    fn reread(&self, document: &mut Value) -> Result<(), String> {
+        self.decode(document, Reader::Json(&[]))?;
+        self.default(document);
+        self.settle(document);
+        self.through_store(document);
+        Ok(())
+    }
+
     /// Finishes what a strategy prepared: fields whose feature is off are dropped, and members that are always there come
     /// back as zero values.
     fn finish(&self, _new: &mut Value, _old: Option<&Value>) {}

@@ -139,8 +139,7 @@ fn apply(patch: &JsonPatch, attributes: &Attributes<'_>, shown: &Invocation, obj
         patched = attributes.model.convert(&patched, &version).map_err(Status::internal)?;
     }
     // what the schema does not know is dropped without a word
-    attributes.model.decode(&mut patched).map_err(Status::internal)?;
-    attributes.model.default(&mut patched);
+    attributes.model.reread(&mut patched).map_err(Status::internal)?;
     let changed = patched != *object;
     *object = patched;
     Ok(changed)

@@ -204,6 +204,7 @@ impl JsonPatch {
         JsonPatch {
             operations,
             findings: Vec::new(),
+            numbers: Vec::new(),
         }
     }
 
