@@ -8,5 +8,6 @@ pub mod namespaces;
 pub mod options;
 pub mod publish;
 pub mod quotas;
+pub mod rules;
 pub mod schema;
 pub mod unenforced;

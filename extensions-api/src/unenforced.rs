@@ -1,5 +1,5 @@
 //! What a CRD may ask for that this tier does not do yet: asking is refused unless `--allow-unenforced` names it, so that
-//! nobody believes his objects validated or converted that are not.
+//! nobody believes his objects converted that are not.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,12 @@ use triptych_object::{Gvr, StatusResult, Value};
 use triptych_registry::admission::{Attributes, Operation, Warnings};
 
 use crate::definition::internal::hoisted;
-use crate::definition::validation::schema_walk::{any_of_spec, list};
 use crate::definition::{GROUP, RESOURCE};
 
 const CONVERSION: &str = "customresourcedefinitions.conversion";
-const VALIDATIONS: &str = "customresourcedefinitions.validations";
 
-/// What `--allow-unenforced` may name here: conversion webhooks, and CEL rules (`x-kubernetes-validations`).
-pub const UNENFORCED: &[&str] = &[CONVERSION, VALIDATIONS];
+/// What `--allow-unenforced` may name here: conversion webhooks.
+pub const UNENFORCED: &[&str] = &[CONVERSION];
 
 /// Refuses CRDs that ask for what is neither done nor allowed.
 pub struct Unenforced {
@@ -31,9 +29,6 @@ fn asked(crd: &Value) -> Vec<(&'static str, &'static str)> {
     let mut asked = Vec::new();
     if spec.str_at(&["conversion", "strategy"]) == "Webhook" {
         asked.push((CONVERSION, "call conversion webhooks"));
-    }
-    if any_of_spec(&spec, &|schema| !list(schema, "x-kubernetes-validations").is_empty()) {
-        asked.push((VALIDATIONS, "evaluate rules in x-kubernetes-validations"));
     }
     asked
 }
@@ -84,7 +79,7 @@ mod tests {
     use triptych_object::json;
 
     #[test]
-    fn rules_and_webhooks_are_found_wherever_they_stand() {
+    fn conversion_webhooks_are_found() {
         let crd = json::from_slice(
             br#"{"spec":{"conversion":{"strategy":"Webhook"},"versions":[{"name":"v1","schema":{"openAPIV3Schema":
                 {"type":"object","properties":{"a":{"type":"array","items":{"x-kubernetes-validations":[{"rule":"true"}]}}}}}}]}}"#,

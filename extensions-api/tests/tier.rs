@@ -187,16 +187,40 @@ async fn a_watch_ends_when_the_schema_changes() {
 }
 
 #[tokio::test]
+async fn rules_are_compiled_with_the_definition_and_hold_for_its_objects() {
+    let tier = Tier::start().await;
+    let schema = |rule: &str| {
+        format!(
+            r#"{{"type":"object","properties":{{"spec":{{"type":"object","properties":{{"n":{{"type":"integer"}}}},"x-kubernetes-validations":[{{"rule":"{rule}"}}]}}}}}}"#
+        )
+    };
+    let answer = tier
+        .define(&crd("widgets", "Widget", "Namespaced", &schema("self.m > 1")))
+        .await;
+    assert_eq!(answer.code, 422, "{answer}");
+    assert!(answer.message().contains("undefined field 'm'"), "{answer}");
+    tier.establish(&crd("widgets", "Widget", "Namespaced", &schema("self.n > 1")))
+        .await;
+    let widget = |n: i64| {
+        format!(r#"{{"apiVersion":"example.com/v1","kind":"Widget","metadata":{{"name":"w{n}"}},"spec":{{"n":{n}}}}}"#)
+    };
+    assert_eq!(tier.post(WIDGETS, &widget(2)).await.code, 201);
+    let answer = tier.post(WIDGETS, &widget(1)).await;
+    assert!(answer.message().contains("failed rule: self.n > 1"), "{answer}");
+}
+
+#[tokio::test]
 async fn what_is_not_done_yet_is_refused_by_name() {
     let tier = Tier::start().await;
-    let schema =
-        r#"{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-validations":[{"rule":"true"}]}}}"#;
-    let answer = tier.define(&crd("widgets", "Widget", "Namespaced", schema)).await;
-    assert_eq!(answer.code, 403);
+    let mut crd = crd("widgets", "Widget", "Namespaced", SCHEMA);
+    let conversion = r#"{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com/convert"}}}"#;
+    crd.set_at(&["spec", "conversion"], json(conversion));
+    let answer = tier.define(&crd).await;
+    assert_eq!(answer.code, 403, "{answer}");
     assert!(
         answer
             .message()
-            .contains("--allow-unenforced=customresourcedefinitions.validations"),
+            .contains("--allow-unenforced=customresourcedefinitions.conversion"),
         "{answer}"
     );
 }

@@ -14,6 +14,8 @@ use triptych_schema::types::Schema;
 use triptych_storage::FieldPath;
 use triptych_storage::cache::Decoder;
 
+use crate::rules::Validator;
+
 /// One version's schema.
 pub struct KindVersion {
     /// `v1`.
@@ -24,6 +26,8 @@ pub struct KindVersion {
     pub types: Structural,
     /// It is served.
     pub served: bool,
+    /// Its rules, if it has any.
+    pub rules: Option<Validator>,
     /// Its schema is that of the stored version.
     pub as_stored: bool,
 }
@@ -63,6 +67,7 @@ impl CustomKind {
                 name,
                 served: version.get("served").and_then(Value::as_bool) == Some(true),
                 as_stored: schema == stored,
+                rules: schema.as_ref().and_then(|s| Validator::new(s, true)),
                 types: Structural::import(base.clone(), &schema.unwrap_or_else(anything)),
             }
         });

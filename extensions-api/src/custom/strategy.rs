@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use triptych_object::field::{Error, ErrorList, quote};
+use triptych_object::field::{Error, ErrorKind, ErrorList, quote};
 use triptych_object::{GroupResource, Status, StatusResult, Value, meta, names};
 use triptych_registry::object_meta::{self, Naming, RepeatedMetaChecks};
 use triptych_registry::strategy::{Context, Reservation, Strategy};
@@ -14,6 +14,7 @@ use triptych_schema::validate;
 use super::columns::Columns;
 use super::kind::{CustomKind, KindVersion};
 use super::scale_paths::ScalePaths;
+use crate::rules::BUDGET;
 
 /// A custom resource's particulars in one version; also those of its status.
 pub struct CustomStrategy {
@@ -71,6 +72,7 @@ impl CustomStrategy {
             &embedded_metadata,
         ));
         self.check_lists(new, old, errors);
+        self.check_rules(new, old, errors);
     }
 
     /// Sets and associative lists hold no item twice, unless the old object did already.
@@ -80,6 +82,27 @@ impl CustomStrategy {
         if old.is_none_or(|old| lists(old).is_empty()) {
             errors.append(lists(new));
         }
+    }
+
+    /// Evaluates the rules, unless what is wrong already would make nonsense of them.
+    fn check_rules(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        let Some(rules) = &self.own().rules else { return };
+        let blocks = |error: &Error| {
+            matches!(
+                error.kind,
+                ErrorKind::NotSupported
+                    | ErrorKind::Required
+                    | ErrorKind::TooLong
+                    | ErrorKind::TooMany
+                    | ErrorKind::TypeInvalid
+            )
+        };
+        if errors.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(Error::invalid("<nil>", Value::Null, why));
+            return;
+        }
+        rules.validate(new, old, true, None, BUDGET, errors);
     }
 
     fn check_status(&self, new: &Value, old: &Value, errors: &mut ErrorList) {
@@ -96,6 +119,7 @@ impl CustomStrategy {
             }
         }
         self.check_lists(new, Some(old), errors);
+        self.check_rules(new, Some(old), errors);
     }
 }
 

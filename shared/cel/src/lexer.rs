@@ -154,7 +154,7 @@ pub fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
                     source.location(at),
                     format!("Syntax error: token recognition error at: '{text}'"),
                 );
-                stuck + 1
+                (stuck + 1).min(lexer.chars.len())
             }
         };
     }

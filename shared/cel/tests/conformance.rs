@@ -62,7 +62,7 @@ fn expressions_are_true() {
         "'tacocat'.substring(4) == 'cat' && 'tacocat'.substring(0, 4) == 'taco'",
         "' a '.trim() == 'a' && 'TaCo'.lowerAscii() == 'taco' && 'a'.upperAscii() == 'A'",
         "['a', 'b'].join() == 'ab' && ['a', 'b'].join('-') == 'a-b' && strings.quote('a\"b') == '\"a\\\\\"b\"'",
-        "'%s is %d'.format([dyn('x'), 3]) == 'x is 3' && '%.2f'.format([3.14159]) == '3.14' && '%x'.format([255]) == 'ff'",
+        "'%s is %d'.format(['x', 3]) == 'x is 3' && '%.2f'.format([3.14159]) == '3.14' && '%x'.format([255]) == 'ff'",
         "optional.of(1).hasValue() && !optional.none().hasValue() && optional.of(1).value() == 1",
         "self.?s.orValue('x') == 'hello' && self.?nope.orValue('x') == 'x' && self.?nope.?more.orValue(1) == 1",
         "self.?o.p.q.hasValue() && [1][?0].hasValue() && ![1][?4].hasValue()",

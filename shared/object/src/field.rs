@@ -264,6 +264,8 @@ pub fn quote(s: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ErrorList {
     errors: Vec<Error>,
+    /// What would be wrong, had it not been so before.
+    tolerated: Vec<Error>,
     empties: Option<Arc<Empties>>,
 }
 
@@ -279,8 +281,8 @@ impl ErrorList {
     /// An empty list about a document that names empty values.
     pub fn about(empties: &Arc<Empties>) -> ErrorList {
         ErrorList {
-            errors: Vec::new(),
             empties: Some(empties.clone()),
+            ..ErrorList::default()
         }
     }
 
@@ -295,6 +297,18 @@ impl ErrorList {
         if self.errors.len() < Self::LIMIT {
             self.errors.push(error);
         }
+    }
+
+    /// Adds one that is only warned of, because what is wrong was so before.
+    pub fn tolerate(&mut self, error: Error) {
+        if self.tolerated.len() < Self::LIMIT {
+            self.tolerated.push(error);
+        }
+    }
+
+    /// What is only warned of.
+    pub fn tolerated(&self) -> &[Error] {
+        &self.tolerated
     }
 
     /// Adds all of another list.

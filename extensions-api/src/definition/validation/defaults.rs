@@ -7,11 +7,12 @@ use triptych_object::field::{Error, ErrorList};
 use triptych_schema::custom::{Coercion, coerce};
 use triptych_schema::prune::prune;
 use triptych_schema::structural::Structural;
-use triptych_schema::types::Schema;
+use triptych_schema::types::{Schema, TypeId};
 use triptych_schema::validate;
 
 use super::schema_walk::{any, child, flag, given, map};
 use crate::custom::strategy::embedded_metadata;
+use crate::rules::{BUDGET, Validator};
 
 /// Whether a schema has defaults at all.
 pub fn has_defaults(schema: &Value) -> bool {
@@ -48,6 +49,8 @@ struct Walk<'a> {
     base: &'a Arc<Schema>,
     must_be_pruned: bool,
     errors: ErrorList,
+    /// What is left of the budget for rules; negative once it was spent.
+    left: i64,
 }
 
 /// Where a node stands: the embedded (or whole) object around it, and the way to it from there.
@@ -70,6 +73,7 @@ pub fn check(schema: &Value, path: &str, base: &Arc<Schema>, must_be_pruned: boo
         base,
         must_be_pruned,
         errors: ErrorList::new(),
+        left: BUDGET,
     };
     let around = Around {
         object: schema,
@@ -97,7 +101,7 @@ impl Walk<'_> {
             if here.in_meta {
                 self.in_meta(s, default, &at, &here);
             } else {
-                self.elsewhere(s, default, &at);
+                self.elsewhere(s, default, &at, embedded);
             }
         }
         let step = |step: Step<'s>, in_meta: bool| {
@@ -117,7 +121,7 @@ impl Walk<'_> {
         }
     }
 
-    fn elsewhere(&mut self, s: &Value, default: &Value, at: &str) {
+    fn elsewhere(&mut self, s: &Value, default: &Value, at: &str, whole: bool) {
         let pruned = is_pruned(s, default, self.base);
         if self.must_be_pruned && pruned.is_none() {
             let why = "must not have unknown fields";
@@ -144,8 +148,29 @@ impl Walk<'_> {
             self.errors.append(embedded);
             return;
         }
-        self.errors
-            .append(validate::value(&types.schema, ty, default, None, Some(at)));
+        self.value(s, &types, ty, default, at, whole);
+    }
+
+    /// What the schema says of a default, and if it says nothing, what its rules say.
+    fn value(&mut self, s: &Value, types: &Structural, ty: TypeId, default: &Value, at: &str, whole: bool) {
+        let found = validate::value(&types.schema, ty, default, None, Some(at));
+        if !found.is_empty() {
+            self.errors.append(found);
+            return;
+        }
+        let Some(rules) = Validator::new(s, whole).filter(|_| self.left >= 0) else {
+            return;
+        };
+        let before = self.errors.len();
+        let mut run = |old: Option<&Value>| rules.validate(default, old, false, Some(at), self.left, &mut self.errors);
+        // As an object that stays as it is, and as one that comes new.
+        let mut left = run(Some(default));
+        if self.errors.len() == before {
+            let mut run =
+                |old: Option<&Value>| rules.validate(default, old, false, Some(at), self.left, &mut self.errors);
+            left = left.min(run(None));
+        }
+        self.left = left;
     }
 
     /// A default of `apiVersion`, `kind` or `metadata` of an object: the object it results in must have valid ones.
@@ -187,8 +212,7 @@ impl Walk<'_> {
             .and_then(|s| s.field(PART))
             .map(|f| f.ty);
         if let Some(ty) = part {
-            self.errors
-                .append(validate::value(&types.schema, ty, default, None, Some(at)));
+            self.value(s, &types, ty, default, at, around.way.is_empty());
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What a CRD's schema may say, keyword by keyword (`ValidateCustomResourceDefinitionOpenAPISchema`).
 //!
 //! Contract: these are the checks that hold for structural and other schemas alike. Rules in `x-kubernetes-validations`
-//! are checked for their form; expressions are not compiled here.
+//! are checked for their form; [`Expressions`] compiles those of structural schemas in which nothing else is wrong.
 
 use triptych_object::Value;
 use triptych_object::field::{Error, ErrorList};
 
+use super::expressions::{Expressions, Scope};
 use super::schema_walk::{any, child, flag, given, list, map, text};
 use super::{Options, field_path, go_form, structural};
 
@@ -67,107 +68,150 @@ struct Place {
     no_defaults: Option<String>,
     /// Inside `apiVersion`, `kind` or `metadata` of an object.
     in_meta: bool,
+    /// What rules need to know; `None` where there may be none.
+    scope: Option<Scope>,
+    /// The path of what is around, when old and new values in it cannot be told to be the same.
+    uncorrelatable: Option<String>,
 }
 
-/// Checks a whole schema.
-pub fn check(schema: &Value, path: &str, options: &Options, errors: &mut ErrorList) {
+/// Checks a whole schema; rules are compiled if there is somewhere to tell of them.
+pub fn check(
+    schema: &Value,
+    path: &str,
+    options: &Options,
+    expressions: Option<&mut Expressions>,
+    errors: &mut ErrorList,
+) {
+    let mut none = Expressions::default();
     let place = Place {
         path: path.to_owned(),
         root: true,
         no_defaults: None,
         in_meta: false,
+        scope: expressions.is_some().then(|| Scope::root(schema)),
+        uncorrelatable: None,
     };
-    node(schema, &place, options, errors);
+    let mut walk = Walk {
+        options,
+        expressions: expressions.unwrap_or(&mut none),
+        errors,
+    };
+    walk.node(schema, &place);
 }
 
 fn at(place: &Place, member: &str) -> String {
     format!("{}.{member}", place.path)
 }
 
+/// A place further down, in which rules are not compiled.
 fn below(place: &Place, path: String) -> Place {
     Place {
         path,
         root: false,
+        scope: None,
         ..place.clone()
     }
 }
 
-fn node(s: &Value, place: &Place, options: &Options, errors: &mut ErrorList) {
-    standard(s, place, options, errors);
-    if flag(s, "uniqueItems") {
-        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.push(Error::forbidden(at(place, "uniqueItems"), why));
-    }
-    additional_properties(s, place, options, errors);
-    for (name, property) in map(s, "properties") {
-        let mut inside = below(place, format!("{}.properties[{name}]", place.path));
-        let is_meta = matches!(name, "metadata" | "kind" | "apiVersion");
-        if is_meta && (place.root || flag(s, "x-kubernetes-embedded-resource")) {
-            inside.in_meta = true;
-            if place.root {
-                inside.no_defaults = Some(format!("in top-level {name}"));
-            }
-        }
-        node(property, &inside, options, errors);
-    }
-    if let Some(not) = child(s, "not") {
-        node(not, &below(place, at(place, "not")), options, errors);
-    }
-    for name in ["allOf", "oneOf", "anyOf"] {
-        for (i, clause) in list(s, name).iter().enumerate() {
-            node(
-                clause,
-                &below(place, format!("{}.{name}[{i}]", place.path)),
-                options,
-                errors,
-            );
-        }
-    }
-    for (name, definition) in map(s, "definitions") {
-        node(
-            definition,
-            &below(place, format!("{}.definitions[{name}]", place.path)),
-            options,
-            errors,
-        );
-    }
-    if let Some(items) = child(s, "items") {
-        node(items, &below(place, at(place, "items")), options, errors);
-    }
-    for (i, item) in list(s, "items").iter().enumerate() {
-        node(
-            item,
-            &below(place, format!("{}.items[{i}]", place.path)),
-            options,
-            errors,
-        );
-    }
-    for (name, dependency) in map(s, "dependencies").filter(|(_, d)| d.as_object().is_some()) {
-        node(
-            dependency,
-            &below(place, format!("{}.dependencies[{name}]", place.path)),
-            options,
-            errors,
-        );
-    }
-    extensions(s, place, options, errors);
-    rules(s, place, errors);
+struct Walk<'a> {
+    options: &'a Options,
+    expressions: &'a mut Expressions,
+    errors: &'a mut ErrorList,
 }
 
-fn additional_properties(s: &Value, place: &Place, options: &Options, errors: &mut ErrorList) {
-    let Some(additional) = given(s, "additionalProperties") else {
-        return;
-    };
-    if map(s, "properties").next().is_some() && *additional != Value::Bool(true) {
-        let why = "additionalProperties and properties are mutual exclusive";
-        errors.push(Error::forbidden(at(place, "additionalProperties"), why));
-    }
-    if let Some(values) = child(s, "additionalProperties") {
-        let mut inside = below(place, at(place, "additionalProperties"));
-        if place.in_meta {
-            inside.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
+impl Walk<'_> {
+    fn node(&mut self, s: &Value, place: &Place) {
+        let before = self.errors.len();
+        standard(s, place, self.options, self.errors);
+        if flag(s, "uniqueItems") {
+            let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.errors.push(Error::forbidden(at(place, "uniqueItems"), why));
         }
-        node(values, &inside, options, errors);
+        self.additional_properties(s, place);
+        self.properties(s, place);
+        if let Some(not) = child(s, "not") {
+            self.node(not, &below(place, at(place, "not")));
+        }
+        for name in ["allOf", "oneOf", "anyOf"] {
+            for (i, clause) in list(s, name).iter().enumerate() {
+                self.node(clause, &below(place, format!("{}.{name}[{i}]", place.path)));
+            }
+        }
+        for (name, definition) in map(s, "definitions") {
+            self.node(definition, &below(place, format!("{}.definitions[{name}]", place.path)));
+        }
+        self.items(s, place);
+        for (name, dependency) in map(s, "dependencies").filter(|(_, d)| d.as_object().is_some()) {
+            self.node(
+                dependency,
+                &below(place, format!("{}.dependencies[{name}]", place.path)),
+            );
+        }
+        extensions(s, place, self.options, self.errors);
+        rules(s, place, self.errors);
+        // Rules of a schema in which something else is wrong would be told of what only follows from that.
+        if let Some(scope) = &place.scope
+            && self.errors.len() == before
+            && !list(s, "x-kubernetes-validations").is_empty()
+        {
+            let uncorrelatable = place.uncorrelatable.as_deref();
+            self.expressions.node(s, &place.path, scope, uncorrelatable);
+        }
+    }
+
+    fn properties(&mut self, s: &Value, place: &Place) {
+        let correlatable = matches!(text(s, "x-kubernetes-map-type"), "" | "granular" | "atomic");
+        for (name, property) in map(s, "properties") {
+            let mut inside = below(place, format!("{}.properties[{name}]", place.path));
+            inside.scope = place.scope.as_ref().map(|scope| scope.property(s, name));
+            if !correlatable {
+                inside.uncorrelatable.get_or_insert_with(|| place.path.clone());
+            }
+            let is_meta = matches!(name, "metadata" | "kind" | "apiVersion");
+            if is_meta && (place.root || flag(s, "x-kubernetes-embedded-resource")) {
+                inside.in_meta = true;
+                if place.root {
+                    inside.no_defaults = Some(format!("in top-level {name}"));
+                }
+            }
+            self.node(property, &inside);
+        }
+    }
+
+    fn items(&mut self, s: &Value, place: &Place) {
+        let within = |path: String| {
+            let mut inside = below(place, path);
+            inside.scope = place.scope.as_ref().map(|scope| scope.element(s));
+            if text(s, "x-kubernetes-list-type") != "map" {
+                inside.uncorrelatable.get_or_insert_with(|| place.path.clone());
+            }
+            inside
+        };
+        if let Some(items) = child(s, "items") {
+            self.node(items, &within(at(place, "items")));
+        }
+        for (i, item) in list(s, "items").iter().enumerate() {
+            self.node(item, &within(format!("{}.items[{i}]", place.path)));
+        }
+    }
+
+    fn additional_properties(&mut self, s: &Value, place: &Place) {
+        let Some(additional) = given(s, "additionalProperties") else {
+            return;
+        };
+        if map(s, "properties").next().is_some() && *additional != Value::Bool(true) {
+            let why = "additionalProperties and properties are mutual exclusive";
+            self.errors
+                .push(Error::forbidden(at(place, "additionalProperties"), why));
+        }
+        if let Some(values) = child(s, "additionalProperties") {
+            let mut inside = below(place, at(place, "additionalProperties"));
+            inside.scope = place.scope.as_ref().map(|scope| scope.element(s));
+            if place.in_meta {
+                inside.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
+            }
+            self.node(values, &inside);
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Contract: CRDs are checked in their internal shape ([`super::internal`]), which is why errors speak of
 //! `spec.validation` where all versions share a schema. What an older server accepted stays acceptable on update
-//! ([`Options::update`]). CEL expressions are not compiled.
+//! ([`Options::update`]).
 
 pub mod conversion;
 pub mod defaults;
-mod field_path;
+pub mod expressions;
+pub mod field_path;
 mod go_form;
 pub mod keywords;
 pub mod schema_walk;
@@ -19,6 +20,7 @@ use triptych_object::field::{Error, ErrorList};
 use triptych_object::{Value, meta, names};
 use triptych_schema::types::Schema;
 
+use self::expressions::Expressions;
 use self::schema_walk::{all_of_spec, any_of_spec, given, text};
 use super::approval::{self, ANNOTATION, Approval};
 use super::conditions;
@@ -49,9 +51,15 @@ pub struct Options {
     pub allow_bad_bundle: bool,
     /// Versions (empty: all of them together) whose selectable fields may be too many.
     pub too_many_selectable: Vec<String>,
+    /// Versions whose schema was accepted before, and whose single rules may cost what they do.
+    pub unchanged: Vec<String>,
 }
 
 impl Options {
+    fn is_unchanged(&self, version: &Value) -> bool {
+        self.unchanged.iter().any(|name| name == text(version, "name"))
+    }
+
     /// Of a new CRD.
     pub fn create() -> Options {
         Options {
@@ -65,6 +73,7 @@ impl Options {
             map_list_keys: true,
             allow_bad_bundle: true,
             too_many_selectable: Vec::new(),
+            unchanged: Vec::new(),
         }
     }
 
@@ -87,6 +96,7 @@ impl Options {
             map_list_keys: !all_of_spec(old_spec).any(keywords::has_loose_lists),
             allow_bad_bundle: !established || !bundle.is_empty() && conversion::ca_bundle_problem(bundle).is_some(),
             too_many_selectable: too_many_selectable(spec, old_spec),
+            unchanged: unchanged(spec, old_spec),
         }
     }
 }
@@ -108,6 +118,21 @@ fn too_many_selectable(spec: &Value, old: &Value) -> Vec<String> {
         }
     }
     names
+}
+
+/// Names of the versions whose schema is as it was.
+fn unchanged(spec: &Value, old: &Value) -> Vec<String> {
+    let schema = |spec: &Value, name: &str| -> Option<Value> {
+        let version = spec.array_at(&["versions"]).iter().find(|v| text(v, "name") == name)?;
+        let own = version.at(&["schema", "openAPIV3Schema"]);
+        own.or_else(|| spec.at(&["validation", "openAPIV3Schema"])).cloned()
+    };
+    let versions = spec.array_at(&["versions"]).iter().map(|v| text(v, "name"));
+    let same = |name: &&str| {
+        let exists = old.array_at(&["versions"]).iter().any(|v| text(v, "name") == *name);
+        exists && schema(spec, name) == schema(old, name)
+    };
+    versions.filter(same).map(str::to_owned).collect()
 }
 
 /// Checks a new CRD; `base` are the types that schemas of CRDs stand on.
@@ -291,7 +316,14 @@ fn spec(spec: &Value, options: &Options, base: &Arc<Schema>, errors: &mut ErrorL
     check_names(spec_names, "spec.names", errors);
     let any_status = [Some(spec)].into_iter().flatten().chain(versions).any(has_status);
     if let Some(common) = given(spec, "validation") {
-        validation(common, any_status, &options, base, "spec.validation", errors);
+        // The schema of all versions is that of each of them.
+        let unchanged = !versions.is_empty() && versions.iter().all(|v| options.is_unchanged(v));
+        let schema = SchemaOf {
+            status: any_status,
+            unchanged,
+            path: "spec.validation",
+        };
+        validation(common, &schema, &options, base, errors);
     }
     version::subresources(given(spec, "subresources"), "spec.subresources", errors);
     let columns = spec.array_at(&["additionalPrinterColumns"]);
@@ -358,7 +390,12 @@ fn check_version(
     let status = has_status(if per_version { version } else { spec });
     version::deprecation(version, &path, errors);
     if let Some(own) = given(version, "schema") {
-        validation(own, status, options, base, &format!("{path}.schema"), errors);
+        let schema = SchemaOf {
+            status,
+            unchanged: options.is_unchanged(version),
+            path: &format!("{path}.schema"),
+        };
+        validation(own, &schema, options, base, errors);
     }
     version::subresources(given(version, "subresources"), &format!("{path}.subresources"), errors);
     let columns = version.array_at(&["additionalPrinterColumns"]);
@@ -400,14 +437,23 @@ fn version_list(spec: &Value, versions: &[Value], errors: &mut ErrorList) {
     }
 }
 
+/// Where a schema stands.
+struct SchemaOf<'p> {
+    /// There is a status subresource.
+    status: bool,
+    /// It was accepted before.
+    unchanged: bool,
+    path: &'p str,
+}
+
 /// Checks `schema` of a version, or the one of all versions.
-fn validation(value: &Value, status: bool, options: &Options, base: &Arc<Schema>, path: &str, errors: &mut ErrorList) {
+fn validation(value: &Value, of: &SchemaOf<'_>, options: &Options, base: &Arc<Schema>, errors: &mut ErrorList) {
     let Some(schema) = given(value, "openAPIV3Schema") else {
         return;
     };
-    let path = format!("{path}.openAPIV3Schema");
+    let path = format!("{}.openAPIV3Schema", of.path);
     let before = errors.len();
-    if status {
+    if of.status {
         at_root_beside_status(schema, &path, errors);
     }
     if schema_walk::flag(schema, "nullable") {
@@ -416,21 +462,28 @@ fn validation(value: &Value, status: bool, options: &Options, base: &Arc<Schema>
             "nullable cannot be true at the root",
         ));
     }
-    let mut unconvertible = None;
+    let (mut unconvertible, mut expressions) = (None, None);
     if options.structural {
         match structural::convertible(schema) {
             Err(why) => unconvertible = Some(why),
             Ok(()) => {
                 let found = structural::check(schema, &path);
                 if found.is_empty() {
-                    errors.append(defaults::check(schema, &path, base, options.pruned_defaults));
+                    let found = defaults::check(schema, &path, base, options.pruned_defaults);
+                    if found.is_empty() {
+                        expressions = Some(Expressions::new(of.unchanged));
+                    }
+                    errors.append(found);
                 } else {
                     errors.append(found);
                 }
             }
         }
     }
-    keywords::check(schema, &path, options, errors);
+    keywords::check(schema, &path, options, expressions.as_mut(), errors);
+    if let Some(expressions) = expressions {
+        expressions.finish(&path, errors);
+    }
     if let Some(why) = unconvertible.filter(|_| errors.len() == before) {
         errors.push(Error::invalid(path, "", why));
     }

@@ -1,6 +1,6 @@
 //! Types for every node of a tree, and which overloads its calls may mean.
 //!
-//! Contract: as cel-go's checker with homogeneous literals and comparisons across number types; errors carry its texts and
+//! Contract: as cel-go's checker with comparisons across number types; errors carry its texts and
 //! places. What could not be typed has [`Type::Error`], so that one mistake is reported once.
 
 mod structs;
@@ -385,7 +385,7 @@ impl Checker<'_> {
             if optional.get(i) == Some(&true) {
                 ty = self.unwrapped(item.id, ty);
             }
-            joined = Some(self.join(item.id, joined, ty));
+            joined = Some(self.join(joined, ty));
         }
         let item = joined.unwrap_or_else(|| self.mapping.fresh());
         self.set(id, Type::list(item));
@@ -396,27 +396,26 @@ impl Checker<'_> {
         for entry in entries {
             self.check(&mut entry.key);
             let key = self.get(&entry.key);
-            keys = Some(self.join(entry.key.id, keys, key));
+            keys = Some(self.join(keys, key));
             self.check(&mut entry.value);
             let mut value = self.get(&entry.value);
             if entry.optional {
                 value = self.unwrapped(entry.value.id, value);
             }
-            values = Some(self.join(entry.value.id, values, value));
+            values = Some(self.join(values, value));
         }
         let key = keys.unwrap_or_else(|| self.mapping.fresh());
         let value = values.unwrap_or_else(|| self.mapping.fresh());
         self.set(id, Type::map(key, value));
     }
 
-    /// The type of what was seen so far and one more.
-    fn join(&mut self, id: usize, before: Option<Type>, ty: Type) -> Type {
+    /// The type of what was seen so far and one more; that types are not mixed is looked at later.
+    fn join(&mut self, before: Option<Type>, ty: Type) -> Type {
         let Some(before) = before else { return ty };
         if self.mapping.assignable(&before, &ty) {
             return most_general(before, ty);
         }
-        self.mismatch(id, &before, &ty);
-        Type::Error
+        Type::Dyn
     }
 
     fn comprehension(&mut self, id: usize, fold: &mut Comprehension) {

@@ -230,7 +230,7 @@ fn scientific(number: f64, digits: usize) -> String {
         .chars()
         .filter_map(|c| RAISED.get(c.to_digit(10)? as usize))
         .collect();
-    format!("{mantissa}\u{202f}×\u{202f}10{sign}{raised}")
+    format!("{mantissa}×10{sign}{raised}")
 }
 
 fn plain(value: &Value<'_>, depth: usize) -> Result<String, String> {
@@ -361,7 +361,7 @@ mod tests {
         };
         case("%s%%", Value::string("a"), "a%");
         case("%.2f", Value::Double(1234.567), "1,234.57");
-        case("%e", Value::Double(1052.032911275), "1.052033\u{202f}×\u{202f}10⁰³");
+        case("%e", Value::Double(1052.032911275), "1.052033×10⁰³");
         case("%x", Value::Int(-255), "-ff");
         case("%X", Value::string("ab"), "6162");
         case("%b", Value::Bool(true), "1");

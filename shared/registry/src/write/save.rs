@@ -193,7 +193,9 @@ pub async fn prepare_update(
     }
     endpoint.model.validate(&new, Some(old), &mut errors);
     strategy.validate_update(cx, &new, old, &mut errors);
+    let tolerated: Vec<String> = errors.tolerated().iter().map(ToString::to_string).collect();
     invalid(endpoint, &new, errors)?;
+    warnings.extend(tolerated);
     warnings.extend(strategy.warnings(cx, &new, Some(old)));
     reservations.add(strategy.reserve(cx, &mut new, Some(old)).await?);
     let name = meta::name(&new).to_owned();
