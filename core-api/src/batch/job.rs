@@ -1,10 +1,12 @@
 //! Job.
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_object::field::{Error, ErrorList, quote};
-use triptych_object::{Value, meta, names, time};
+use triptych_object::{StatusResult, Value, meta, names, time};
 use triptych_registry::age::{age, human_duration};
 use triptych_registry::options::Delete;
+use triptych_registry::strategy::Reservation;
 use triptych_registry::{Context, Strategy};
 
 use super::job_spec::job_spec;
@@ -76,6 +78,16 @@ pub fn condition(job: &Value, kind: &str) -> bool {
     conditions.any(|c| c.str_at(&["type"]) == kind && c.str_at(&["status"]) == "True")
 }
 
+/// A job without labels gets those of its template.
+fn label_as_template(job: &mut Value) {
+    let own = job.at(&["metadata", "labels"]).and_then(Value::as_object);
+    if own.is_none_or(|labels| labels.is_empty())
+        && let Some(labels) = job.at(&["spec", "template", "metadata", "labels"]).cloned()
+    {
+        job.set_at(&["metadata", "labels"], labels);
+    }
+}
+
 impl Strategy for Jobs {
     fn default(&self, job: &mut Value) {
         defaults::pod_template(job.at_mut(&TEMPLATE));
@@ -106,12 +118,7 @@ impl Strategy for Jobs {
                 job.set_at(&["spec", member], value);
             }
         }
-        let own = job.at(&["metadata", "labels"]).and_then(Value::as_object);
-        if own.is_none_or(|labels| labels.is_empty())
-            && let Some(labels) = job.at(&["spec", "template", "metadata", "labels"]).cloned()
-        {
-            job.set_at(&["metadata", "labels"], labels);
-        }
+        label_as_template(job);
     }
 
     fn prepare_create(&self, _cx: &Context, new: &mut Value) {
@@ -145,13 +152,20 @@ impl Strategy for Jobs {
                 labels.sort();
             }
         }
-        // what is read from the store is defaulted, and now the template has labels
-        let unlabelled = new.at(&["metadata", "labels"]).is_none();
-        if (shared || unlabelled)
-            && let Some(labels) = new.at(&["spec", "template", "metadata", "labels"]).cloned()
-        {
+        if shared && let Some(labels) = new.at(&["spec", "template", "metadata", "labels"]).cloned() {
             new.set_at(&["metadata", "labels"], labels);
         }
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        _cx: &'a Context,
+        new: &'a mut Value,
+        _old: Option<&'a Value>,
+    ) -> BoxFuture<'a, StatusResult<Option<Box<dyn Reservation>>>> {
+        // what comes back from the store is defaulted, and now the template has labels
+        label_as_template(new);
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn validate_create(&self, _cx: &Context, new: &Value, errors: &mut ErrorList) {

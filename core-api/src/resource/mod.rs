@@ -7,6 +7,7 @@ mod defaults;
 mod device;
 mod device_class;
 mod requests;
+mod selector;
 mod slice;
 mod template;
 mod texts;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use triptych_object::Value;
 
+use super::selector;
 use super::texts::{device_class, driver, fully_qualified, raw_object, toleration, unique, within};
 use crate::validation::{Cursor, names as rules};
 
@@ -13,7 +14,6 @@ const MAX_CONSTRAINTS: usize = 32;
 pub const MAX_CONFIGURATIONS: usize = 32;
 const MAX_SELECTORS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
-const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 const NO_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
@@ -128,13 +128,10 @@ pub fn selectors(list: Cursor<'_>) {
     if !within(list, MAX_SELECTORS) {
         return;
     }
-    for selector in list.items() {
-        match selector.given("cel") {
-            None => selector.field("cel").required(""),
-            Some(cel) if cel.field("expression").len() > MAX_EXPRESSION_BYTES => {
-                cel.field("expression").too_long(MAX_EXPRESSION_BYTES);
-            }
-            Some(_) => {}
+    for item in list.items() {
+        match item.given("cel") {
+            None => item.field("cel").required(""),
+            Some(cel) => selector::expression(cel.field("expression")),
         }
     }
 }

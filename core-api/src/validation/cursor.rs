@@ -204,7 +204,8 @@ impl<'a> Cursor<'a> {
 
     /// What is here as Go shows its internal struct (or list of them) in an error.
     pub fn go_struct(self) -> Value {
-        super::go_struct::show(self.value, self.walk.root, &self.steps())
+        let whole = self.walk.errors.borrow().whole(&self.path(), self.value);
+        super::go_struct::show(Some(&whole), self.walk.root, &self.steps())
     }
 
     /// The whole document.

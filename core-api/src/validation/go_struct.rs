@@ -98,7 +98,7 @@ pub fn of_type(schema: &Schema, ty: TypeId, value: Option<&Value>) -> Value {
 }
 
 /// Types whose internal form has its fields in another order than v1, or not all of them.
-const ORDERS: [(&str, &[&str]); 4] = [
+const ORDERS: [(&str, &[&str]); 9] = [
     (
         "core.v1.PodSpec",
         &[
@@ -192,6 +192,73 @@ const ORDERS: [(&str, &[&str]); 4] = [
             "csi",
             "ephemeral",
             "image",
+        ],
+    ),
+    (
+        "core.v1.PersistentVolumeSource",
+        &[
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "hostPath",
+            "glusterfs",
+            "nfs",
+            "rbd",
+            "quobyte",
+            "iscsi",
+            "flexVolume",
+            "cinder",
+            "cephfs",
+            "fc",
+            "flocker",
+            "azureFile",
+            "vsphereVolume",
+            "azureDisk",
+            "photonPersistentDisk",
+            "portworxVolume",
+            "scaleIO",
+            "local",
+            "storageos",
+            "csi",
+        ],
+    ),
+    (
+        "batch.v1.JobStatus",
+        &[
+            "conditions",
+            "startTime",
+            "completionTime",
+            "active",
+            "terminating",
+            "ready",
+            "succeeded",
+            "failed",
+            "completedIndexes",
+            "failedIndexes",
+            "uncountedTerminatedPods",
+        ],
+    ),
+    (
+        "autoscaling.v2.ContainerResourceMetricSource",
+        &["name", "container", "target"],
+    ),
+    (
+        "autoscaling.v2.ContainerResourceMetricStatus",
+        &["name", "container", "current"],
+    ),
+    (
+        "storage.v1.CSIDriverSpec",
+        &[
+            "attachRequired",
+            "fsGroupPolicy",
+            "podInfoOnMount",
+            "volumeLifecycleModes",
+            "storageCapacity",
+            "tokenRequests",
+            "requiresRepublish",
+            "seLinuxMount",
+            "nodeAllocatableUpdatePeriodSeconds",
+            "serviceAccountTokenInSecrets",
+            "preventPodSchedulingIfMissing",
         ],
     ),
     (

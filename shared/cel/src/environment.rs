@@ -26,6 +26,7 @@ pub struct Environment {
     variables: Arc<Vec<(Arc<str>, Type)>>,
     types: Option<Arc<dyn Types>>,
     disabled: Arc<[&'static str]>,
+    bindings: bool,
 }
 
 /// The declarations never change: they are read once.
@@ -51,6 +52,7 @@ impl Environment {
             variables: Arc::new(Vec::new()),
             types: None,
             disabled: Arc::new([]),
+            bindings: false,
         }
     }
 
@@ -75,6 +77,12 @@ impl Environment {
         self
     }
 
+    /// With the macro `cel.bind`, which only some parts of Kubernetes have.
+    pub fn with_bindings(mut self) -> Environment {
+        self.bindings = true;
+        self
+    }
+
     pub(crate) fn enabled(&self, overload: &str) -> bool {
         !self.disabled.contains(&overload)
     }
@@ -91,7 +99,7 @@ impl Environment {
     /// Compiles an expression; on failure all that is wrong with it, as cel-go says it.
     pub fn compile(&self, text: &str) -> Result<Program, Issues> {
         let source = Source::new(text);
-        let ast = parser::parse(text)?;
+        let ast = parser::parse(text, self.bindings)?;
         let checked = checker::check(&source, ast, self)?;
         Ok(Program::new(checked))
     }

@@ -34,7 +34,9 @@ pub(crate) fn expand(nodes: &mut Nodes, offset: usize, name: &str, target: Optio
             | ("filter" | "optMap" | "optFlatMap" | "sortBy", 2, true)
             | ("transformList" | "transformMap" | "transformMapEntry", 3 | 4, true)
     );
-    if !known {
+    let is_cel = |e: &Expr| simple(e).is_some_and(|name| &*name == "cel");
+    let binds = nodes.bindings && name == "bind" && args.len() == 3 && target.as_ref().is_some_and(is_cel);
+    if !known && !binds {
         return Expanded::No(target, args);
     }
     let mut maker = Maker { nodes, offset };
@@ -118,6 +120,7 @@ impl Maker<'_> {
             "optMap" | "optFlatMap" => self.optional_map(name, target, args),
             "sortBy" => self.sort_by(target, args),
             "transformList" | "transformMap" | "transformMapEntry" => self.transform(name, target, args),
+            "bind" => self.named(args),
             _ => self.quantifier(name, target, args),
         }
     }
@@ -315,6 +318,16 @@ impl Maker<'_> {
             step,
             result,
         })))
+    }
+
+    /// `cel.bind(name, value, result)`.
+    fn named(&mut self, mut args: Vec<Expr>) -> Result<Expr, Wrong> {
+        let result = args.pop().unwrap_or_default();
+        let value = args.pop().unwrap_or_default();
+        let name = args.pop().unwrap_or_default();
+        let message = "cel.bind() variable names must be simple identifiers".to_owned();
+        let name = simple(&name).ok_or((name.id, message))?;
+        Ok(self.bind(name, value, result))
     }
 
     fn optional_map(&mut self, name: &str, target: Expr, mut args: Vec<Expr>) -> Result<Expr, Wrong> {

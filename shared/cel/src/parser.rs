@@ -47,8 +47,8 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Parses a text.
-pub fn parse(text: &str) -> Result<Ast, Issues> {
+/// Parses a text, with the macro `cel.bind` or without.
+pub fn parse(text: &str, bindings: bool) -> Result<Ast, Issues> {
     let source = Source::new(text);
     let mut issues = Issues::new(source.clone());
     let size = source.chars().len();
@@ -62,6 +62,7 @@ pub fn parse(text: &str) -> Result<Ast, Issues> {
         nodes: Nodes {
             offsets: vec![usize::MAX],
             issues: Issues::new(source.clone()),
+            bindings,
         },
         tokens: &tokens,
         at: 0,
@@ -105,6 +106,8 @@ pub fn parse(text: &str) -> Result<Ast, Issues> {
 pub(crate) struct Nodes {
     offsets: Vec<usize>,
     issues: Issues,
+    /// `cel.bind` is a macro.
+    pub bindings: bool,
 }
 
 impl Nodes {

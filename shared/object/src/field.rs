@@ -292,6 +292,18 @@ impl ErrorList {
         empties.and_then(|e| e.at(path)).cloned().unwrap_or(Value::Null)
     }
 
+    /// What is at `path` of the document with the empty values that stood in it, as Go would hold it.
+    pub fn whole(&self, path: &str, value: Option<&Value>) -> Value {
+        let Some(value) = value else {
+            return self.absent(path);
+        };
+        let mut whole = value.clone();
+        if let Some(empties) = &self.empties {
+            empties.restore(path, &mut whole);
+        }
+        whole
+    }
+
     /// Adds one, unless the list is full.
     pub fn push(&mut self, error: Error) {
         if self.errors.len() < Self::LIMIT {

@@ -1,8 +1,8 @@
 //! JSON in and out, with Go's words.
 //!
 //! Contract: [`parse`] accepts what `sigs.k8s.io/json` accepts and words its syntax errors the same; keys are case
-//! sensitive, the last of two equal keys wins and is reported with its path. Depth and therefore stack are bounded;
-//! the caller bounds the bytes. The writer escapes as Go's encoder does (`<`, `>`, `&`, U+2028, U+2029 too).
+//! sensitive, the last of two equal keys wins ([`parse_merging`] merges maps) and is reported with its path. Depth and
+//! therefore stack are bounded; the caller bounds the bytes. The writer escapes as Go's encoder does (`<`, `>`, `&`, U+2028, U+2029 too).
 //!
 //! A serde_json front was rejected: its error texts are part of no contract, clients of kube-apiserver see Go's.
 
@@ -78,7 +78,17 @@ impl Duplicate {
 
 /// Reads one document and nothing after it.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+    read(bytes, false)
+}
+
+/// The same, but of two maps under one key both count, as where Go decodes into structs.
+pub fn parse_merging(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+    read(bytes, true)
+}
+
+fn read(bytes: &[u8], merges: bool) -> Result<Parsed, SyntaxError> {
     let mut p = Parser {
+        merges,
         bytes,
         at: 0,
         depth: 0,
@@ -98,6 +108,16 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
     })
 }
 
+/// Puts the members of one map into another; maps in both are merged.
+fn merge(into: &mut Object, from: Object) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(first)), Value::Object(second)) => merge(first, second),
+            (_, value) => drop(into.insert(key, value)),
+        }
+    }
+}
+
 /// Reads one document, not caring about duplicate keys.
 pub fn from_slice(bytes: &[u8]) -> Result<Value, SyntaxError> {
     parse(bytes).map(|p| p.value)
@@ -110,6 +130,7 @@ enum Step {
 
 struct Parser<'a> {
     bytes: &'a [u8],
+    merges: bool,
     at: usize,
     depth: usize,
     path: Vec<Step>,
@@ -212,7 +233,10 @@ impl Parser<'_> {
                 self.duplicate(map.len());
             }
             self.path.pop();
-            map.insert(key, value);
+            match (map.get_mut(&key), value) {
+                (Some(Value::Object(first)), Value::Object(second)) if self.merges => merge(first, second),
+                (_, value) => drop(map.insert(key, value)),
+            }
             self.space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -561,6 +585,17 @@ fn format_float(f: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_two_maps_under_one_key_the_last_wins_or_both_count() {
+        let text = br#"{"a":{"b":{"c":1},"d":2},"a":{"b":{"e":3}},"f":1,"f":2}"#;
+        let read = |parsed: Parsed| to_string(&parsed.value);
+        assert_eq!(read(parse(text).unwrap()), r#"{"a":{"b":{"e":3}},"f":2}"#);
+        assert_eq!(
+            read(parse_merging(text).unwrap()),
+            r#"{"a":{"b":{"c":1,"e":3},"d":2},"f":2}"#
+        );
+    }
 
     #[test]
     fn syntax_errors_are_worded_as_in_go() {

@@ -384,7 +384,7 @@ impl Model for BuiltIn {
     fn decode_body(&self, format: Format, body: &[u8]) -> Result<Decoded, DecodeError> {
         match format {
             Format::Json => {
-                let parsed = json::parse(body)
+                let parsed = json::parse_merging(body)
                     .map_err(|e| self.reject(None, format!("couldn't get version/kind; json parse error: {e}")))?;
                 let source = Source {
                     duplicates: &parsed.duplicates,
