@@ -202,7 +202,8 @@ fn json(bytes: &[u8]) -> Result<serde_json::Value, ClientError> {
     })
 }
 
-fn tls(layout: &Layout, identity: Option<&str>) -> io::Result<ClientConfig> {
+/// How a client trusts this PKI, and shows the certificate `pki/<identity>.crt` or none.
+pub fn tls(layout: &Layout, identity: Option<&str>) -> io::Result<ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(layout.pki("ca.crt")).map_err(io::Error::other)? {
         roots

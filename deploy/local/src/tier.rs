@@ -205,8 +205,8 @@ impl Wiring {
         flags.set("requestheader-extra-headers-prefix", "X-Remote-Extra-");
         flags.path("service-account-key-file", self.layout.pki("sa.pub"));
         flags.path("service-account-signing-key-file", self.layout.pki("sa.key"));
-        flags.set("service-account-issuer", "https://kubernetes.default.svc.cluster.local");
-        flags.set("authorization-mode", "RBAC");
+        flags.set("service-account-issuer", "https://kubernetes.default.svc");
+        flags.set("authorization-mode", "Node,RBAC");
         flags.path("tier-client-cert-file", self.layout.pki(format!("{tier}-client.crt")));
         flags.path("tier-client-key-file", self.layout.pki(format!("{tier}-client.key")));
         flags.path("tier-ca-file", self.layout.pki("ca.crt"));

@@ -72,7 +72,10 @@ impl RequestInfo {
         let special = matches!(parts[0], "proxy" | "watch");
         if special {
             if parts.len() < 2 {
-                return Err(format!("unable to determine kind and namespace from url, {path}"));
+                let mark = if query.is_empty() { "" } else { "?" };
+                return Err(format!(
+                    "unable to determine kind and namespace from url, {path}{mark}{query}"
+                ));
             }
             info.verb = parts[0].to_owned();
             parts = &parts[1..];
@@ -288,5 +291,14 @@ mod tests {
             assert!(!info("GET", p).is_resource, "{p}");
         }
         assert_eq!(info("GET", "/healthz").verb, "get");
+    }
+
+    #[test]
+    fn a_watch_of_nothing_is_an_error_that_repeats_the_whole_url() {
+        let error = RequestInfo::parse("GET", "/api/v1/watch", "timeoutSeconds=1").unwrap_err();
+        assert_eq!(
+            error,
+            "unable to determine kind and namespace from url, /api/v1/watch?timeoutSeconds=1"
+        );
     }
 }

@@ -226,6 +226,8 @@ impl Endpoint {
         }
         let misplaced = info.subresource.is_empty()
             && match info.verb.as_str() {
+                // Below /watch/ every method asks to watch.
+                "watch" => !custom && !matches!(request.method, http::Method::GET | http::Method::HEAD),
                 "create" => named && !custom,
                 "deletecollection" => named,
                 "get" | "update" | "patch" | "delete" => !named,

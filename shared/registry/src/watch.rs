@@ -160,7 +160,14 @@ async fn open(
         index,
         filter: filter.clone(),
     };
-    match collection.cache.watch(start, interest) {
+    let mut begun = collection.cache.watch(start, interest.clone());
+    // A process that has just begun asks its store for what its predecessor knew.
+    if let Err(WatchError::TooOld { wanted, .. }) = begun
+        && collection.cache.recall(wanted).await
+    {
+        begun = collection.cache.watch(start, interest);
+    }
+    match begun {
         Ok((snapshot, watcher)) => Ok((initial.then_some(snapshot), Opened { watcher, filter })),
         Err(WatchError::Filling) => Err(Refusal::Status(Status::too_many_requests(
             "storage is (re)initializing",

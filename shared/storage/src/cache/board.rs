@@ -195,6 +195,31 @@ impl Board {
         self.advanced.notify_waiters();
     }
 
+    /// Since when everything is known, and the epoch, as long as nothing was forgotten since.
+    pub(crate) fn recallable(&self) -> Option<(Revision, u64)> {
+        let state = self.state.load();
+        let history = &state.history;
+        (self.state() != CacheState::Filling && !history.trimmed()).then(|| (history.floor(), state.epoch))
+    }
+
+    /// Adds what happened between `after` and `floor` to the history; false when that has moved meanwhile.
+    pub(crate) fn remember(&self, older: Vec<Arc<Transition>>, after: Revision, floor: Revision, epoch: u64) -> bool {
+        let _publishing = self.watchers.lock();
+        if self.recallable() != Some((floor, epoch)) {
+            return false;
+        }
+        let now = self.state.load_full();
+        let mut history = now.history.clone();
+        history.precede(older, after);
+        self.state.store(Arc::new(State {
+            objects: now.objects.clone(),
+            history,
+            revision: now.revision,
+            epoch,
+        }));
+        true
+    }
+
     /// Ends all watches for good.
     pub fn close(&self) {
         let mut watchers = self.watchers.lock();

@@ -24,6 +24,8 @@ pub(crate) struct History {
     events: imbl::Vector<Arc<Transition>>,
     floor: Revision,
     bytes: usize,
+    /// It has begun to forget.
+    trimmed: bool,
 }
 
 impl History {
@@ -59,7 +61,22 @@ impl History {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= oldest.held();
             self.floor = oldest.revision();
+            self.trimmed = true;
         }
+    }
+
+    /// Whether it has forgotten something that it knew.
+    pub(crate) fn trimmed(&self) -> bool {
+        self.trimmed
+    }
+
+    /// Puts what happened after `floor` before all else.
+    pub(crate) fn precede(&mut self, older: Vec<Arc<Transition>>, floor: Revision) {
+        for transition in older.into_iter().rev() {
+            self.bytes += transition.held();
+            self.events.push_front(transition);
+        }
+        self.floor = floor;
     }
 
     /// Position of the first event after `revision`; `None` when what came after it is no longer known.

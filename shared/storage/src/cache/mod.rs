@@ -19,6 +19,7 @@ mod layout;
 mod map;
 mod object;
 mod reads;
+mod recall;
 mod scan;
 mod snapshot;
 mod source;
@@ -66,6 +67,7 @@ pub struct Cache {
     store: Arc<dyn Store>,
     decoder: Arc<dyn Decoder>,
     prefix: Arc<str>,
+    hopeless: recall::Hopeless,
     feed: tokio::task::AbortHandle,
 }
 
@@ -96,6 +98,7 @@ impl Cache {
             store,
             decoder,
             prefix,
+            hopeless: recall::Hopeless::default(),
             feed,
         })
     }

@@ -103,6 +103,7 @@ impl Store for Cuttable {
 
 struct Fixture {
     flaky: Arc<Flaky>,
+    store: Arc<dyn Store>,
     cache: Arc<Cache>,
     registry: prometheus::Registry,
     _folder: tempfile::TempDir,
@@ -121,6 +122,17 @@ impl Fixture {
         });
         let store: Arc<dyn Store> = Arc::new(Cuttable(flaky.clone()));
         let registry = prometheus::Registry::new();
+        let cache = Self::cache_of(&store, &registry).await;
+        Self {
+            flaky,
+            store,
+            cache,
+            registry,
+            _folder: folder,
+        }
+    }
+
+    async fn cache_of(store: &Arc<dyn Store>, registry: &prometheus::Registry) -> Arc<Cache> {
         let fields = vec![FieldPath::dotted("spec.nodeName")];
         let config = CacheConfig {
             group: "".into(),
@@ -129,14 +141,14 @@ impl Fixture {
             decoder: Arc::new(JsonDecoder { fields }),
             indexes: vec![0],
         };
-        let cache = Cache::start(&store, config, &Metrics::new(&registry).unwrap());
+        let cache = Cache::start(store, config, &Metrics::new(registry).unwrap());
         in_time(cache.filled()).await;
-        Self {
-            flaky,
-            cache,
-            registry,
-            _folder: folder,
-        }
+        cache
+    }
+
+    /// The cache of a process that begins now.
+    async fn another_cache(&self) -> Arc<Cache> {
+        Self::cache_of(&self.store, &prometheus::Registry::new()).await
     }
 
     async fn raw(&self, key: &str, value: &str) -> Revision {
@@ -459,6 +471,42 @@ async fn a_watch_from_before_memory_is_too_old() {
         .unwrap_err();
     assert_eq!(error, WatchError::TooOld { wanted: 0, oldest: 1 });
     assert_eq!(error.to_string(), "too old resource version: 0 (1)");
+}
+
+#[tokio::test]
+async fn a_new_cache_recalls_what_happened_before_it_was_filled() {
+    let it = Fixture::new().await;
+    it.pod("kept", "n", "a").await;
+    let known = it.pod("changed", "n", "a").await;
+    let changed = it.pod("changed", "n", "b").await;
+    let added = it.pod("passing", "n", "a").await;
+    let gone = it.delete("passing").await;
+    let cache = it.another_cache().await;
+    let watch = |after| cache.watch(Start::After(after), Interest::all());
+    assert!(watch(known).is_err());
+
+    assert!(in_time(cache.recall(known)).await);
+    let (_, mut watcher) = watch(known).unwrap();
+    assert_eq!(next(&mut watcher).await, ("MODIFIED", "changed:b".into(), changed));
+    assert_eq!(next(&mut watcher).await, ("ADDED", "passing:a".into(), added));
+    assert_eq!(next(&mut watcher).await, ("DELETED", "passing:a".into(), gone));
+    let new = it.pod("new", "n", "a").await;
+    assert_eq!(next(&mut watcher).await, ("ADDED", "new:a".into(), new));
+    let past = cache.at(known).unwrap();
+    assert_eq!(names(&past).len(), 2);
+}
+
+#[tokio::test]
+async fn what_the_store_forgot_is_not_recalled() {
+    let it = Fixture::new().await;
+    let first = it.pod("a", "n", "a").await;
+    it.pod("a", "n", "b").await;
+    let last = it.pod("a", "n", "c").await;
+    in_time(it.store.compact(last)).await.unwrap();
+    let cache = it.another_cache().await;
+    assert!(!in_time(cache.recall(first)).await);
+    assert!(cache.watch(Start::After(first), Interest::all()).is_err());
+    assert!(in_time(cache.recall(last)).await);
 }
 
 #[tokio::test]
