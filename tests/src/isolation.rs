@@ -114,7 +114,7 @@ pub async fn measure(cluster: &Cluster, time: Duration) -> Result<Isolation, Iso
         lists.spawn(async move {
             let mut bytes = 0;
             while listing.load(Ordering::Relaxed) || bytes == 0 {
-                bytes += client.get(&format!("{WIDGETS}?resourceVersion=0")).await?.body.len();
+                bytes += load::drain(&client, &format!("{WIDGETS}?resourceVersion=0")).await?;
             }
             Ok::<_, ClientError>(bytes)
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use tokio::task::JoinSet;
 use triptych_local::client::{Answer, ApiClient, ClientError, Lines};
 
@@ -87,6 +87,20 @@ pub async fn gets(
         }
     }
     Latencies::new(all)
+}
+
+/// The bytes of an answer's body, which is not kept: the reader of a huge list shall not be what is measured.
+///
+/// # Panics
+/// When the answer is no 200.
+pub async fn drain(client: &ApiClient, path: &str) -> Result<usize, ClientError> {
+    let (head, mut body) = client.send(get(path, None)?).await?.into_parts();
+    assert_eq!(head.status, 200, "GET {path}");
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        bytes += frame?.data_ref().map_or(0, Bytes::len);
+    }
+    Ok(bytes)
 }
 
 /// Watches that are open: some read as fast as events come, the others never.

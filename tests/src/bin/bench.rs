@@ -167,13 +167,26 @@ impl Bench {
             &client.send_json(Method::POST, "/api/v1/namespaces", &namespace).await?,
             201,
         )?;
+        let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/bench";
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": TOKEN},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}],
+        });
+        check(
+            &client.send_json(Method::POST, &format!("{rbac}/roles"), &role).await?,
+            201,
+        )?;
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": TOKEN},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": TOKEN},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TOKEN}],
         });
-        let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/bench/rolebindings";
-        check(&client.send_json(Method::POST, path, &binding).await?, 201)?;
+        check(
+            &client
+                .send_json(Method::POST, &format!("{rbac}/rolebindings"), &binding)
+                .await?,
+            201,
+        )?;
         for number in 0..count {
             let object = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number}")},
@@ -181,7 +194,7 @@ impl Bench {
             });
             check(&client.send_json(Method::POST, CONFIG_MAPS, &object).await?, 201)?;
         }
-        // The aggregator's copy of roles and bindings follows by itself.
+        // What authorizes follows roles and bindings by itself.
         let front = self.cluster.client_of(Tier::Aggregator.first(), None)?;
         let asked = load::get(CONFIG_MAPS, Some(TOKEN))?;
         eventually("the reader may read", async || {
