@@ -13,6 +13,7 @@ use h2::client::SendRequest;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use crate::fair::Fair;
 use crate::pool::InFlight;
 
 /// How often a connection is pinged, and how long a pong may take.
@@ -42,7 +43,7 @@ pub struct Connection {
 impl Connection {
     /// Speaks HTTP/2 on `io` and starts the connection's task.
     pub(crate) async fn start(
-        io: TlsStream<TcpStream>,
+        io: TlsStream<Fair<TcpStream>>,
         load: Arc<AtomicUsize>,
         on_close: impl FnOnce() + Send + 'static,
     ) -> Result<Arc<Connection>, h2::Error> {

@@ -5,6 +5,7 @@ pub mod address;
 pub mod api;
 pub mod body;
 pub mod connection;
+pub mod fair;
 pub mod hook;
 pub mod metrics;
 pub mod mirror;

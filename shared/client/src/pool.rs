@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 use crate::address::Address;
 use crate::body::{Incoming, Outgoing, Pump};
 use crate::connection::Connection;
+use crate::fair::Fair;
 use crate::metrics::TargetMetrics;
 use crate::tls::Connector;
 
@@ -143,7 +144,7 @@ impl Drop for InFlight {
 
 enum Dialed {
     Http2(Arc<Connection>),
-    Http1(Box<TlsStream<TcpStream>>),
+    Http1(Box<TlsStream<Fair<TcpStream>>>),
 }
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -255,7 +256,7 @@ impl Pool {
     async fn send_http1(
         &self,
         target: &Target,
-        io: TlsStream<TcpStream>,
+        io: TlsStream<Fair<TcpStream>>,
         head: Head,
         body: Outgoing,
     ) -> Result<Response<Incoming>, Error> {
@@ -266,7 +267,7 @@ impl Pool {
     async fn exchange_http1(
         &self,
         target: &Target,
-        io: TlsStream<TcpStream>,
+        io: TlsStream<Fair<TcpStream>>,
         head: Head,
         body: Outgoing,
     ) -> Result<Response<hyper::body::Incoming>, Error> {
@@ -526,11 +527,11 @@ async fn open(
     Ok(Dialed::Http2(connection))
 }
 
-async fn tls(target: &Target, config: Arc<rustls::ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
+async fn tls(target: &Target, config: Arc<rustls::ClientConfig>) -> std::io::Result<TlsStream<Fair<TcpStream>>> {
     let tcp = TcpStream::connect(target.socket).await?;
     tcp.set_nodelay(true)?;
     TlsConnector::from(config)
-        .connect(target.address.server_name.clone(), tcp)
+        .connect(target.address.server_name.clone(), Fair::new(tcp))
         .await
 }
 

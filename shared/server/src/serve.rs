@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use triptych_client::fair::Fair;
 
 use crate::chain::Chain;
 use crate::connection::Connection;
@@ -228,14 +229,17 @@ impl Server {
 
 /// A socket whose peer must take something from time to time.
 struct Guarded {
-    tcp: TcpStream,
+    tcp: Fair<TcpStream>,
     // armed while a write waits
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Guarded {
     fn new(tcp: TcpStream) -> Guarded {
-        Guarded { tcp, stalled: None }
+        Guarded {
+            tcp: Fair::new(tcp),
+            stalled: None,
+        }
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<std::io::Result<T>>) -> Poll<std::io::Result<T>> {
