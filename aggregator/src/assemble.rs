@@ -112,6 +112,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let metrics = Arc::new(Metrics::new(registry.clone())?);
     let storage_metrics = triptych_storage::Metrics::new(&registry)?;
     let client_metrics = triptych_client::metrics::Metrics::new(&registry)?;
+    let unavailable = apiservice::metrics::Metrics::new(&registry)?;
 
     // the tiers behind: as ourselves, and as a front proxy for others
     let own = |name: &str, addresses: Vec<Address>| Neighbour::new(name, addresses, &settings.own_tls, &client_metrics);
@@ -215,7 +216,7 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
 
     let mut tier = Tier::new("aggregator", settings.serving, authenticator, authorizer, metrics);
     let lifecycle = tier.lifecycle();
-    let availability = Availability::new(view, remotes.clone(), loopback, lifecycle.clone());
+    let availability = Availability::new(view, remotes.clone(), loopback, lifecycle.clone(), unavailable);
     tier = tier
         .claim(Arc::new(Proxied(remotes.clone())))
         .claim(Arc::new(Published(publication.clone())))

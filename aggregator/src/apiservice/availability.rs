@@ -22,7 +22,8 @@ use triptych_registry::loopback::Loopback;
 use triptych_server::headers::RemoteUser;
 use triptych_server::lifecycle::{Lifecycle, Phase};
 
-use super::condition::Available;
+use super::condition::{self, Available};
+use super::metrics::Metrics;
 use super::record::{ApiService, ApiServiceView};
 use super::remotes::{Remote, Remotes, Server};
 use super::{KEYS, TARGET};
@@ -44,6 +45,7 @@ pub struct Availability {
     remotes: Arc<Remotes>,
     loopback: Loopback,
     lifecycle: Lifecycle,
+    metrics: Metrics,
 }
 
 /// What was asked of a server and when it is to be asked again.
@@ -98,12 +100,14 @@ impl Availability {
         remotes: Arc<Remotes>,
         loopback: Loopback,
         lifecycle: Lifecycle,
+        metrics: Metrics,
     ) -> Availability {
         Availability {
             services,
             remotes,
             loopback,
             lifecycle,
+            metrics,
         }
     }
 
@@ -115,6 +119,7 @@ impl Availability {
         loop {
             changed.borrow_and_update();
             let mut wanted = self.local();
+            self.count();
             self.remember(&mut known);
             for (name, entry) in &mut known {
                 if let Some(told) = self.judge(name, entry, &mut questions) {
@@ -149,6 +154,12 @@ impl Availability {
         };
         let local = services.iter().filter(|(_, s)| s.service.is_none() && !s.told_local);
         local.map(|(_, s)| (Arc::clone(&s.name), Available::local())).collect()
+    }
+
+    fn count(&self) {
+        if let Some(services) = self.services.load() {
+            self.metrics.show(services.iter().map(|(_, s)| (&s.name, s.available)));
+        }
     }
 
     fn remember(&self, known: &mut HashMap<Arc<str>, Known>) {
@@ -221,9 +232,15 @@ impl Availability {
         if told.is_told_by(&object) {
             return true;
         }
+        let was_available = condition::find(&object).is_some_and(|c| c.str_at(&["status"]) == "True");
         told.set(&mut object, Timestamp::now());
         match self.loopback.update_status(TARGET, name, &object).await {
-            Ok(_) => true,
+            Ok(_) => {
+                if was_available && told.status != "True" {
+                    self.metrics.lost(name, told.reason);
+                }
+                true
+            }
             Err(status) => {
                 tracing::debug!(name, why = status.message, "availability not written");
                 status.code == 404

@@ -5,6 +5,7 @@ pub mod availability;
 pub mod claims;
 pub mod condition;
 pub mod custom_groups;
+pub mod metrics;
 pub mod record;
 pub mod registration;
 pub mod remotes;

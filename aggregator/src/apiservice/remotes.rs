@@ -5,6 +5,7 @@
 //! APIService that needs them, so that a cluster without any pays nothing.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -12,13 +13,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
-use rustls::RootCertStore;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use triptych_client::Api;
 use triptych_client::address::Address;
+use triptych_client::bundle::Bundle;
 use triptych_client::metrics::Metrics;
 use triptych_client::pool::Pool;
 use triptych_client::tls::{Connector, Identity, Trust};
@@ -67,6 +66,8 @@ impl Unreachable {
 pub struct Server {
     /// The connections.
     pub pool: Arc<Pool>,
+    /// Tells these connections from others to the same Service.
+    id: u64,
     addresses: Vec<Address>,
     follow: AbortHandle,
 }
@@ -121,6 +122,7 @@ pub struct Remotes {
     identity: Option<Arc<Identity>>,
     metrics: Metrics,
     network: OnceLock<Arc<Network>>,
+    servers_made: AtomicU64,
     current: ArcSwap<ByVersion>,
     changed: watch::Sender<u64>,
     registered: watch::Sender<Vec<Registered>>,
@@ -142,6 +144,7 @@ impl Remotes {
             identity,
             metrics,
             network: OnceLock::new(),
+            servers_made: AtomicU64::new(0),
             current: ArcSwap::default(),
             changed: watch::Sender::new(0),
             registered: watch::Sender::new(Vec::new()),
@@ -257,7 +260,7 @@ impl Remotes {
         let trust = if service.insecure {
             Trust::AnybodyInsecurely
         } else {
-            Trust::Roots(roots(&service.ca_bundle).map_err(Unreachable::Untrusted)?)
+            Trust::Bundle(bundle(&service.ca_bundle).map_err(Unreachable::Untrusted)?)
         };
         let connector = Connector::trusting(trust, self.identity.clone(), ALPN)
             .map_err(|e| Unreachable::Untrusted(triptych_options::chain(&e)))?;
@@ -266,6 +269,7 @@ impl Remotes {
         let follow = tokio::spawn(pool.clone().follow()).abort_handle();
         Ok(Arc::new(Server {
             pool,
+            id: self.servers_made.fetch_add(1, Ordering::Relaxed),
             addresses,
             follow,
         }))
@@ -286,20 +290,17 @@ fn same_server(a: &Result<Arc<Server>, Unreachable>, b: &Result<Arc<Server>, Unr
 }
 
 /// The certificates of a base64 PEM bundle. An empty one trusts nobody: this server has no certificates of its own.
-fn roots(bundle: &str) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
-    if bundle.is_empty() {
-        return Ok(store);
+fn bundle(text: &str) -> Result<Bundle, String> {
+    if text.is_empty() {
+        return Ok(Bundle::default());
     }
     let unusable = "unable to load root certificates: unable to parse bytes as PEM block";
-    let pem = STANDARD.decode(bundle).map_err(|_| unusable)?;
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        store.add(certificate.map_err(|_| unusable)?).map_err(|_| unusable)?;
-    }
-    if store.is_empty() {
+    let pem = STANDARD.decode(text).map_err(|_| unusable)?;
+    let bundle = Bundle::read(&pem).map_err(|_| unusable)?;
+    if bundle.is_empty() {
         return Err(unusable.to_owned());
     }
-    Ok(store)
+    Ok(bundle)
 }
 
 /// An APIService for discovery. Its server is known by where it is, whom it is trusted as and whether it is available, so
@@ -309,7 +310,10 @@ fn registered(service: &ApiService, remote: Option<&Arc<Remote>>) -> Registered 
         let ServiceRef { namespace, name, port } = &remote.reference;
         let (place, server): (String, Arc<dyn Fetch>) = match &remote.server {
             Ok(server) => (
-                format!("{:p} {}", Arc::as_ptr(server), service.available),
+                match service.available {
+                    true => format!("over connections {}", server.id),
+                    false => format!("unavailable over connections {}", server.id),
+                },
                 PoolFetch::backend(server.pool.clone()),
             ),
             Err(unreachable) => {
@@ -342,9 +346,9 @@ mod tests {
 
     #[test]
     fn a_bundle_must_hold_certificates() {
-        assert!(roots("").unwrap().is_empty());
+        assert!(bundle("").unwrap().is_empty());
         for bad in ["*", "aGVsbG8="] {
-            assert!(roots(bad).unwrap_err().starts_with("unable to load root certificates"));
+            assert!(bundle(bad).unwrap_err().starts_with("unable to load root certificates"));
         }
     }
 }

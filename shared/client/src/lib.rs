@@ -4,6 +4,7 @@
 pub mod address;
 pub mod api;
 pub mod body;
+pub mod bundle;
 pub mod connection;
 pub mod fair;
 pub mod hook;

@@ -18,6 +18,8 @@ use rustls::{DigitallySignedStruct, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
+use crate::bundle::Bundle;
+
 /// How often files are looked at.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -141,8 +143,8 @@ impl ResolvesClientCert for Identity {
 pub enum Trust {
     /// Whoever the CAs of this PEM file vouch for; follows the file.
     File(PathBuf),
-    /// Whoever these vouch for.
-    Roots(RootCertStore),
+    /// Whoever a bundle given by value vouches for (`caBundle`).
+    Bundle(Bundle),
     /// Anybody at all (`insecureSkipTLSVerify`): the connection is secret, but nobody knows with whom.
     AnybodyInsecurely,
 }
@@ -208,7 +210,12 @@ fn client_config(
         .map_err(|e| content(Path::new("TLS"), e))?;
     let builder = match trust {
         Trust::File(path) => builder.with_root_certificates(roots(path)?),
-        Trust::Roots(roots) => builder.with_root_certificates(roots.clone()),
+        Trust::Bundle(bundle) => match bundle.verifier(&provider) {
+            Some(verifier) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier.map_err(|e| content(Path::new("CA bundle"), e))?),
+            None => builder.with_root_certificates(RootCertStore::empty()),
+        },
         Trust::AnybodyInsecurely => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anybody(provider))),
