@@ -5,9 +5,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Mutex;
 use triptych_client::Api;
 use triptych_client::api::Patch;
 use triptych_object::{Status, StatusResult, Value, json, meta};
@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 3;
 pub struct Endpoints {
     store: Arc<dyn Store>,
     ip: IpAddr,
-    left: AtomicBool,
+    left: Mutex<bool>,
 }
 
 impl Endpoints {
@@ -36,7 +36,7 @@ impl Endpoints {
         Endpoints {
             store,
             ip,
-            left: AtomicBool::new(false),
+            left: Mutex::new(false),
         }
     }
 
@@ -52,11 +52,17 @@ impl Endpoints {
         write(core_api, &alive, port).await
     }
 
-    /// Gives the lease up and takes this server out of the endpoints, once.
+    /// Gives the lease up and takes this server out of the endpoints, once; who calls meanwhile waits for it.
     pub async fn leave(&self, core_api: &Api, port: u16) -> StatusResult<()> {
-        if self.left.swap(true, Ordering::Relaxed) {
-            return Ok(());
+        let mut left = self.left.lock().await;
+        if !*left {
+            self.give_up(core_api, port).await?;
+            *left = true;
         }
+        Ok(())
+    }
+
+    async fn give_up(&self, core_api: &Api, port: u16) -> StatusResult<()> {
         let key = self.key();
         let (entry, _) = self.store.get(&key).await.map_err(|e| storage_status(&e))?;
         let Some(entry) = entry else { return Ok(()) };
@@ -128,15 +134,34 @@ fn write_status(error: WriteError) -> Box<Status> {
     }
 }
 
+/// Writes who is alive. Ports stay as they are, as kube-apiserver leaves them: servers that listen on different ones must
+/// not take turns.
 async fn write(core_api: &Api, alive: &[IpAddr], port: u16) -> StatusResult<()> {
-    ensure(core_api, ENDPOINTS, endpoints(alive, port), &["subsets"]).await?;
-    ensure(core_api, SLICES, slice(alive, port), &["endpoints", "ports"]).await
+    let have = core_api.find(&format!("{ENDPOINTS}/kubernetes")).await?;
+    let ports = have.as_ref().and_then(known_ports).unwrap_or_else(|| https(port));
+    ensure(core_api, ENDPOINTS, have, endpoints(alive, &ports), &["subsets"]).await?;
+    let have = core_api.find(&format!("{SLICES}/kubernetes")).await?;
+    ensure(core_api, SLICES, have, slice(alive, &ports), &["endpoints", "ports"]).await
+}
+
+/// The ports of Endpoints in the one form that is written here.
+fn known_ports(endpoints: &Value) -> Option<Value> {
+    match endpoints.array_at(&["subsets"]) {
+        [subset] => subset.get("ports").filter(|ports| !ports.is_null()).cloned(),
+        _ => None,
+    }
 }
 
 /// Creates the object, or replaces those of its members that differ.
-async fn ensure(core_api: &Api, collection: &str, wanted: Value, members: &[&str]) -> StatusResult<()> {
+async fn ensure(
+    core_api: &Api,
+    collection: &str,
+    have: Option<Value>,
+    wanted: Value,
+    members: &[&str],
+) -> StatusResult<()> {
     let path = format!("{collection}/kubernetes");
-    let Some(have) = core_api.find(&path).await? else {
+    let Some(have) = have else {
         return match core_api.create(collection, &wanted).await {
             Err(status) if status.reason != "AlreadyExists" => Err(status),
             _ => Ok(()),
@@ -197,7 +222,7 @@ fn https(port: u16) -> Value {
     Value::Array(vec![port])
 }
 
-fn endpoints(alive: &[IpAddr], port: u16) -> Value {
+fn endpoints(alive: &[IpAddr], ports: &Value) -> Value {
     let mut object = Value::from([
         ("apiVersion", "v1".into()),
         ("kind", "Endpoints".into()),
@@ -205,14 +230,17 @@ fn endpoints(alive: &[IpAddr], port: u16) -> Value {
     ]);
     if !alive.is_empty() {
         let addresses = alive.iter().map(|ip| Value::from([("ip", ip.to_string().into())]));
-        let subset = Value::from([("addresses", Value::Array(addresses.collect())), ("ports", https(port))]);
+        let subset = Value::from([
+            ("addresses", Value::Array(addresses.collect())),
+            ("ports", ports.clone()),
+        ]);
         object.set_at(&["subsets"], Value::Array(vec![subset]));
     }
     object
 }
 
 /// A slice holds one family: that of the first server.
-fn slice(alive: &[IpAddr], port: u16) -> Value {
+fn slice(alive: &[IpAddr], ports: &Value) -> Value {
     let ipv6 = alive.first().is_some_and(IpAddr::is_ipv6);
     let of_family = alive.iter().filter(|ip| ip.is_ipv6() == ipv6);
     let endpoints = of_family.map(|ip| {
@@ -227,7 +255,7 @@ fn slice(alive: &[IpAddr], port: u16) -> Value {
         ("metadata", metadata("kubernetes.io/service-name", "kubernetes")),
         ("addressType", if ipv6 { "IPv6" } else { "IPv4" }.into()),
         ("endpoints", Value::Array(endpoints.collect())),
-        ("ports", https(port)),
+        ("ports", ports.clone()),
     ])
 }
 
@@ -242,13 +270,20 @@ mod tests {
     #[test]
     fn objects_are_what_kube_apiserver_writes() {
         assert_eq!(
-            json::to_string(&endpoints(&alive(&["10.9.8.7"]), 6443)),
+            json::to_string(&endpoints(&alive(&["10.9.8.7"]), &https(6443))),
             r#"{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"kubernetes","namespace":"default","labels":{"endpointslice.kubernetes.io/skip-mirror":"true"}},"subsets":[{"addresses":[{"ip":"10.9.8.7"}],"ports":[{"name":"https","port":6443,"protocol":"TCP"}]}]}"#
         );
-        assert_eq!(endpoints(&[], 6443).get("subsets"), None);
-        let slice = slice(&alive(&["fd00::1", "fd00::2"]), 6443);
+        assert_eq!(endpoints(&[], &https(6443)).get("subsets"), None);
+        let slice = slice(&alive(&["fd00::1", "fd00::2"]), &https(6443));
         assert_eq!(slice.str_at(&["addressType"]), "IPv6");
         assert_eq!(slice.array_at(&["endpoints"]).len(), 2);
+    }
+
+    #[test]
+    fn ports_that_another_server_published_stay() {
+        let published = endpoints(&alive(&["10.9.8.7"]), &https(6443));
+        assert_eq!(known_ports(&published), Some(https(6443)));
+        assert_eq!(known_ports(&endpoints(&[], &https(6443))), None);
     }
 
     #[test]
