@@ -25,6 +25,11 @@ process:
 stories:
     ./test stories
 
+# Measures what there are budgets for, on the release binaries: just bench get list. Run it with nothing else going on.
+bench *flags:
+    deploy/tools/build-release
+    TRIPTYCH_BIN_DIR=target/release cargo run --locked --release -p triptych-tests --bin bench -- {{flags}}
+
 # Build and run on this machine.
 up *flags:
     ./up {{flags}}

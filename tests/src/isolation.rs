@@ -113,7 +113,9 @@ pub async fn measure(cluster: &Cluster, time: Duration) -> Result<Isolation, Iso
     let reader = elsewhere(read_lists(clients, listing.clone()))?;
     let latencies = get().await;
     listing.store(false, Ordering::Relaxed);
-    let bytes = reader.join().map_err(|_| io::Error::other("the reader of the lists panicked"))??;
+    let bytes = reader
+        .join()
+        .map_err(|_| io::Error::other("the reader of the lists panicked"))??;
     let lists = Beside {
         get: latencies,
         delivered: 0,

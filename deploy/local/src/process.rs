@@ -38,6 +38,14 @@ pub struct Process {
     ended: watch::Receiver<Option<ExitStatus>>,
 }
 
+/// What keeps glibc's allocator from holding on to what a burst needed, a large list or an OpenAPI document: freed blocks of
+/// more than 128 KiB go back to the system, and threads share two arenas. An idle control plane is megabytes smaller for it.
+const ALLOCATOR: [(&str, &str); 3] = [
+    ("MALLOC_ARENA_MAX", "2"),
+    ("MALLOC_MMAP_THRESHOLD_", "131072"),
+    ("MALLOC_TRIM_THRESHOLD_", "131072"),
+];
+
 impl Program {
     /// Starts it. Its log is appended to, its pid file written.
     pub fn spawn(&self, layout: &Layout) -> io::Result<Process> {
@@ -47,6 +55,12 @@ impl Program {
             .open(layout.log(self.instance))?;
         let mut child = Command::new(&self.executable)
             .args(&self.arguments)
+            .envs(
+                ALLOCATOR
+                    .iter()
+                    .filter(|(name, _)| std::env::var_os(name).is_none())
+                    .copied(),
+            )
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

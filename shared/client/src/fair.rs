@@ -33,7 +33,6 @@ impl<T> Fair<T> {
     pub fn new(socket: T) -> Fair<T> {
         Fair(socket)
     }
-
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Fair<T> {
