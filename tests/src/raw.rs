@@ -37,6 +37,13 @@ impl Raw {
         TcpStream::connect(address).await
     }
 
+    /// The certificate that the server shows, DER.
+    pub fn server_certificate(&self) -> Vec<u8> {
+        let (_, tls) = self.0.get_ref();
+        let chain = tls.peer_certificates().unwrap_or_default();
+        chain.first().map(|leaf| leaf.to_vec()).unwrap_or_default()
+    }
+
     /// Sends bytes as they are.
     pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes).await?;

@@ -177,6 +177,7 @@ pub(crate) struct Pump {
     body: Outgoing,
     stream: SendStream<Bytes>,
     pending: Option<Bytes>,
+    broken: Option<hyper::Error>,
 }
 
 impl Pump {
@@ -185,7 +186,13 @@ impl Pump {
             body,
             stream,
             pending: None,
+            broken: None,
         }
+    }
+
+    /// Why the body broke off, if that is what ended the request.
+    pub(crate) fn broken(self) -> Option<hyper::Error> {
+        self.broken
     }
 
     /// Goes on in a task.
@@ -229,7 +236,8 @@ impl Pump {
                         return Poll::Ready(Ok(()));
                     }
                 },
-                Some(Err(_)) => {
+                Some(Err(error)) => {
+                    self.broken = Some(error);
                     self.stream.send_reset(Reason::CANCEL);
                     return Poll::Ready(Err(Reason::CANCEL));
                 }

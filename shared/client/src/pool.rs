@@ -74,6 +74,9 @@ pub enum Error {
         #[source]
         source: h2::Error,
     },
+    /// The request's own body broke off while it was passed on.
+    #[error("error reading the request body: {0}")]
+    Body(hyper::Error),
     /// The other side does not speak HTTP/2.
     #[error("{target} broke HTTP")]
     Http1 {
@@ -221,6 +224,7 @@ impl Pool {
                 Err(Failed::NotSent(source) | Failed::Refused(source)) => {
                     return Err(self.unavailable(Some(source.into())));
                 }
+                Err(Failed::Body(source)) => return Err(Error::Body(source)),
                 Err(Failed::Unanswered(source)) => {
                     return Err(Error::Unanswered {
                         target: self.name.clone(),
@@ -542,6 +546,8 @@ enum Failed {
     Refused(h2::Error),
     /// Nobody knows what became of it.
     Unanswered(h2::Error),
+    /// There is no more of its body.
+    Body(hyper::Error),
 }
 
 async fn send_http2(
@@ -592,7 +598,14 @@ async fn send_http2(
         std::pin::Pin::new(&mut response).poll(cx)
     })
     .await;
-    let response = answer.map_err(|e| unanswered(e, &connection))?;
+    let response = match answer {
+        Ok(response) => response,
+        Err(error) => {
+            return Err(pump
+                .broken()
+                .map_or_else(|| unanswered(error, &connection), Failed::Body));
+        }
+    };
     let upload = (!pumped).then(|| pump.spawn());
     Ok(response.map(|stream| Incoming::http2(stream, upload, in_flight)))
 }

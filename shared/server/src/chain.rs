@@ -272,7 +272,7 @@ impl Chain {
         };
         match self.links.authenticator.authenticate(credentials).await {
             Identity::User(user) => {
-                self.links.metrics.authenticated.inc();
+                self.links.metrics.authenticated_as(&user.name);
                 // HTTP/2 is cheap to abuse: who is nobody gets one request per connection, as from kube-apiserver;
                 // a front proxy (it shows a certificate) passes on nobody's requests too
                 if connection.http2 && connection.certificates.is_empty() && user.name == ANONYMOUS {

@@ -145,6 +145,9 @@ fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
 
 /// The answer when the other server gave none.
 fn unanswered(error: &Error) -> Refusal {
+    if let Error::Body(_) = error {
+        return Status::bad_request(error.to_string()).into();
+    }
     tracing::info!(error = error as &dyn std::error::Error, "not forwarded");
     let retry = u32::from(error.nothing_sent());
     Status::service_unavailable(
