@@ -8,6 +8,7 @@ use prometheus::Registry;
 use tokio::sync::watch;
 use triptych_admission::Chain;
 use triptych_admission::remote::Remote;
+use triptych_auth::Authorizer;
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::Bound;
 use triptych_auth::authorization::mirrored::MirroredRbac;
@@ -156,8 +157,9 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
     let bound = Bound::Remote(Arc::new(RemoteReview::new(core_api.clone())));
     let authenticator = Arc::new(authentication.build(bound));
     let remote = Remote::start(&core_api);
+    let deciding: Arc<dyn Authorizer> = authorizer.clone();
     let services = Arc::new(Services {
-        admission: Arc::new(Chain::new(remote.plugins())),
+        admission: Arc::new(Chain::new(remote.plugins(&deciding))),
         permit: authorizer.clone(),
         meta: scheme.clone(),
         now: Timestamp::now,

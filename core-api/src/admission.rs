@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_admission::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
-use triptych_admission::conditions::Unevaluated;
 use triptych_admission::default_ingress_class::DefaultIngressClass;
 use triptych_admission::default_storage_class::DefaultStorageClass;
 use triptych_admission::default_toleration_seconds::DefaultTolerationSeconds;
@@ -19,6 +18,10 @@ use triptych_admission::persistent_volume_claim_resize::PersistentVolumeClaimRes
 use triptych_admission::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
 use triptych_admission::pod_security::{PodSecurity, Pods};
 use triptych_admission::pod_topology_labels::PodTopologyLabels;
+use triptych_admission::policy::Policies;
+use triptych_admission::policy::mutating::MutatingAdmissionPolicy;
+use triptych_admission::policy::params::Params;
+use triptych_admission::policy::validating::ValidatingAdmissionPolicy;
 use triptych_admission::priority::Priority;
 use triptych_admission::resource_quota::{Ledger, ResourceQuota, StatusWriter};
 use triptych_admission::runtime_class::RuntimeClass;
@@ -31,6 +34,7 @@ use triptych_admission::webhook::services::ClusterServices;
 use triptych_admission::webhook::validating::ValidatingAdmissionWebhook;
 use triptych_admission::webhook::{AGENT, MAX_CALLS, Webhooks};
 use triptych_admission::{Chain, Plugin};
+use triptych_auth::Authorizer;
 use triptych_client::hook::Calls;
 use triptych_object::{Status, StatusResult, Value, json};
 use triptych_registry::Permit;
@@ -39,15 +43,15 @@ use triptych_registry::collection::Collection;
 use triptych_storage::{Object, View};
 
 use crate::loopback::{Loopback, Target};
-use crate::unenforced::Unenforced;
 
-/// All plugins that are to run, and `unenforced` after them. `own` are this tier's own requests, once there are any.
+/// All plugins that are to run. `own` are this tier's own requests, once there are any.
 pub fn chain(
     collections: &Arc<Collections>,
     permit: &Arc<dyn Permit>,
+    authorizer: &Arc<dyn Authorizer>,
+    params: &Arc<dyn Params>,
     own: &Arc<OnceLock<Loopback>>,
     settings: &AdmissionSettings,
-    unenforced: Unenforced,
 ) -> Chain {
     let storage_classes = kept(collections, "storage.k8s.io", "storageclasses");
     let nodes = kept(collections, "", "nodes");
@@ -100,7 +104,8 @@ pub fn chain(
         Box::new(NodeDeclaredFeatureValidator { nodes: nodes.clone() }),
         Box::new(PodResizeValidator { nodes }),
     ];
-    plugins.extend(webhooks(collections));
+    plugins.extend(webhooks(collections, authorizer));
+    plugins.extend(policies(collections, authorizer, params));
     if let Some(quotas) = collections.get("", "resourcequotas") {
         plugins.push(Box::new(ResourceQuota {
             ledger: Ledger::new(quotas.cache.clone(), Arc::new(OwnRequests(own.clone()))),
@@ -108,13 +113,40 @@ pub fn chain(
             now: Timestamp::now,
         }));
     }
-    let mut plugins = settings.select(plugins);
-    plugins.push(Box::new(unenforced));
-    Chain::new(plugins)
+    Chain::new(settings.select(plugins))
+}
+
+/// Policies, as far as they are served.
+fn policies(
+    collections: &Arc<Collections>,
+    authorizer: &Arc<dyn Authorizer>,
+    params: &Arc<dyn Params>,
+) -> Vec<Box<dyn Plugin>> {
+    let namespaces: Namespaces = kept(collections, "", "namespaces");
+    let stored = |resource: &str| Some(collections.get("admissionregistration.k8s.io", resource)?.cache.clone());
+    let bound = |policies: &str, bindings: &str| {
+        let (policies, bindings) = (stored(policies)?, stored(bindings)?);
+        let (namespaces, params) = (namespaces.clone(), params.clone());
+        Some(Policies::new(
+            policies,
+            bindings,
+            namespaces,
+            params,
+            authorizer.clone(),
+        ))
+    };
+    let mut plugins: Vec<Box<dyn Plugin>> = Vec::new();
+    if let Some(policies) = bound("mutatingadmissionpolicies", "mutatingadmissionpolicybindings") {
+        plugins.push(Box::new(MutatingAdmissionPolicy(policies)));
+    }
+    if let Some(policies) = bound("validatingadmissionpolicies", "validatingadmissionpolicybindings") {
+        plugins.push(Box::new(ValidatingAdmissionPolicy(policies)));
+    }
+    plugins
 }
 
 /// Webhooks, as far as their configurations are served.
-fn webhooks(collections: &Arc<Collections>) -> Vec<Box<dyn Plugin>> {
+fn webhooks(collections: &Arc<Collections>, authorizer: &Arc<dyn Authorizer>) -> Vec<Box<dyn Plugin>> {
     let services = ClusterServices(kept(collections, "", "services"));
     let calls = Calls::new(Arc::new(services), MAX_CALLS, AGENT);
     let namespaces: Namespaces = kept(collections, "", "namespaces");
@@ -125,7 +157,7 @@ fn webhooks(collections: &Arc<Collections>) -> Vec<Box<dyn Plugin>> {
             source,
             calls.clone(),
             namespaces.clone(),
-            Arc::new(Unevaluated),
+            authorizer.clone(),
         ))
     };
     let mut plugins: Vec<Box<dyn Plugin>> = Vec::new();

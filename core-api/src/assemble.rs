@@ -5,7 +5,10 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use prometheus::Registry;
+use triptych_admission::policy::params::{Params, RemoteParams};
+use triptych_auth::Authorizer;
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
+use triptych_client::Api;
 use triptych_object::{Status, StatusResult, Value};
 use triptych_registry::builtin::Scheme;
 use triptych_registry::catalogue::{self, Collections, Making, Opening};
@@ -28,7 +31,7 @@ use crate::authorization::node_authorizer;
 use crate::context::Context;
 use crate::loopback::Loopback;
 use crate::options::{NextTier, Settings};
-use crate::unenforced::Unenforced;
+use crate::policy_params::LocalParams;
 use crate::{admission, boot, features, kinds, rbac};
 
 /// How Go calls the scheme that these kinds are in.
@@ -104,12 +107,20 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         objects,
     };
 
-    let unenforced = Unenforced {
-        allowed: settings.served.allow_unenforced.clone(),
-    };
+    let next = settings
+        .next
+        .map(|next| neighbours(next, &client_metrics))
+        .transpose()?;
     let permit: Arc<dyn Permit> = authorizer.clone();
+    let deciding: Arc<dyn Authorizer> = authorizer.clone();
     let own = Arc::new(OnceLock::new());
-    let admission = admission::chain(&collections, &permit, &own, &settings.admission, unenforced);
+    let params: Arc<dyn Params> = Arc::new(LocalParams {
+        own: own.clone(),
+        next: next
+            .as_ref()
+            .map(|(_, own)| RemoteParams::new(Api::new(own.pool.clone(), "core-api"))),
+    });
+    let admission = admission::chain(&collections, &permit, &deciding, &params, &own, &settings.admission);
     let services = Arc::new(Services {
         admission: Arc::new(admission),
         permit,
@@ -136,10 +147,6 @@ pub async fn run(settings: Settings, table: Table, build: String, shutdown: Shut
         None => {}
     }
 
-    let next = settings
-        .next
-        .map(|next| neighbours(next, &client_metrics))
-        .transpose()?;
     let fetch = next
         .as_ref()
         .map(|(_, own)| PoolFetch::tier(own.pool.clone()) as Arc<dyn Fetch>);

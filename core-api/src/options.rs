@@ -18,7 +18,6 @@ use triptych_server::served::{ServedOptions, ServedSettings};
 use triptych_storage::options::{StorageOptions, StorageSettings};
 
 use crate::context::{ClusterIpRange, PortRange};
-use crate::unenforced::UNENFORCED;
 
 /// Serves every built-in kind of the Kubernetes API but CustomResourceDefinitions and APIServices.
 #[derive(Clone, Debug, Parser)]
@@ -141,7 +140,7 @@ impl Options {
                 })
             })
         };
-        let served = served.settings(resources, UNENFORCED, &mut problems);
+        let served = served.settings(resources, &[], &mut problems);
         let settings = (|| {
             Some(Settings {
                 serving: serving?,

@@ -10,6 +10,7 @@ use triptych_admission::namespace_lifecycle::NamespaceLifecycle;
 use triptych_admission::remote::Remote;
 use triptych_admission::resource_quota::{Ledger, ResourceQuota};
 use triptych_admission::{Chain, Plugin};
+use triptych_auth::Authorizer;
 use triptych_auth::authentication::remote::RemoteReview;
 use triptych_auth::authentication::service_account::{Bound, CoreObjects};
 use triptych_auth::authorization::confirm::Coalesced;
@@ -158,8 +159,9 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
             allowed: settings.served.allow_unenforced.clone(),
         }),
     ];
+    let deciding: Arc<dyn Authorizer> = authorizer.clone();
     if let Some(mirrors) = &mirrors {
-        plugins.extend(mirrors.admission.plugins());
+        plugins.extend(mirrors.admission.plugins(&deciding));
         plugins.push(Box::new(ResourceQuota {
             ledger: Ledger::new(mirrors.quotas.clone(), Arc::new(CoreQuotas(mirrors.api.clone()))),
             classes: None,

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use triptych_admission::expression::compile::{Compiler, Returns, Uses};
+use triptych_cel::Program;
 use triptych_object::{Value, names};
 
 use super::rules::named_rule;
@@ -17,16 +19,23 @@ pub const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Match conditions.
-pub fn match_conditions(conditions: Cursor<'_>) {
+/// Match conditions, which may use parameters if there can be some.
+pub fn match_conditions(conditions: Cursor<'_>, params: bool) {
+    let compiler = Compiler::default();
+    let uses = Uses {
+        params,
+        authorizer: true,
+        patches: false,
+    };
     if conditions.len() > MAX_CONDITIONS {
         conditions.too_many(MAX_CONDITIONS);
     }
     let mut seen = HashSet::new();
     for condition in conditions.items() {
         let (name, expression) = (condition.field("name"), condition.field("expression"));
-        if expression.str().trim().is_empty() {
-            expression.required("");
+        match expression.str().trim() {
+            "" => expression.required(""),
+            text => compiles(expression, text, compiler.compile(text, uses, Returns::Bool)),
         }
         if name.is_empty() {
             name.required("");
@@ -36,6 +45,13 @@ pub fn match_conditions(conditions: Cursor<'_>) {
         if !seen.insert(name.str()) {
             name.duplicate(name.str());
         }
+    }
+}
+
+/// Tells what is wrong with an expression, shown as `text`.
+pub fn compiles(expression: Cursor<'_>, text: &str, compiled: Result<Program, String>) {
+    if let Err(why) = compiled {
+        expression.invalid(text, why);
     }
 }
 

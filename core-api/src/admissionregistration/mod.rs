@@ -1,6 +1,4 @@
 //! `admissionregistration.k8s.io`: webhooks and policies that admit requests, and what policies are bound to.
-//!
-//! Expressions are not compiled here.
 
 mod binding;
 mod matching;

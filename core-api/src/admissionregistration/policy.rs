@@ -4,13 +4,16 @@ use std::collections::HashSet;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use triptych_admission::expression::compile::{Compiler, Returns, Uses};
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, Value, meta, names};
 use triptych_registry::age::age;
 use triptych_registry::object_meta::RepeatedMetaChecks;
 use triptych_registry::strategy::{Context, Reservation, Strategy};
 
-use super::matching::{FAILURE_POLICIES, REINVOCATION_POLICIES, match_conditions, match_resources, param_kind};
+use super::matching::{
+    FAILURE_POLICIES, REINVOCATION_POLICIES, compiles, match_conditions, match_resources, param_kind,
+};
 use super::param_access::ParamAccess;
 use super::warn_of_static_name;
 use crate::validation::conditions::conditions;
@@ -132,12 +135,23 @@ impl Policies {
             constraints.required("");
         }
         if !same_conditions {
-            match_conditions(spec.field("matchConditions"));
+            match_conditions(spec.field("matchConditions"), spec.given("paramKind").is_some());
         }
-        spec.field("variables").items().for_each(variable);
+        let variables = spec.field("variables");
+        // without variables there is nothing of the name `variables`, except in mutations
+        let mut compiler = match self.0 == Does::Mutates || !variables.is_empty() {
+            true => Compiler::composed(),
+            false => Compiler::default(),
+        };
+        let uses = Uses {
+            params: spec.given("paramKind").is_some(),
+            authorizer: true,
+            patches: false,
+        };
+        variables.items().for_each(|item| variable(item, &mut compiler, uses));
         match self.0 {
-            Does::Validates => validates(spec),
-            Does::Mutates => mutates(spec),
+            Does::Validates => validates(spec, &compiler, uses),
+            Does::Mutates => mutates(spec, &compiler, uses),
         }
     }
 }
@@ -146,7 +160,7 @@ fn is_blank(c: Cursor<'_>) -> bool {
     c.str().trim().is_empty()
 }
 
-fn variable(variable: Cursor<'_>) {
+fn variable(variable: Cursor<'_>, compiler: &mut Compiler, uses: Uses) {
     let (name, expression) = (variable.field("name"), variable.field("expression"));
     if is_blank(name) {
         name.required("name is not specified");
@@ -155,6 +169,9 @@ fn variable(variable: Cursor<'_>) {
     }
     if is_blank(expression) {
         expression.required("expression is not specified");
+    } else {
+        let text = expression.str();
+        compiles(expression, text, compiler.variable(name.str(), text, uses));
     }
 }
 
@@ -187,7 +204,7 @@ fn is_cel_identifier(text: &str) -> bool {
     first && bytes.all(|b| b == b'_' || b.is_ascii_alphanumeric()) && !RESERVED.contains(&text)
 }
 
-fn validates(spec: Cursor<'_>) {
+fn validates(spec: Cursor<'_>, compiler: &Compiler, uses: Uses) {
     const ONE: &str = "validations or auditAnnotations must contain at least one item";
     let (validations, annotations) = (spec.field("validations"), spec.field("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
@@ -195,14 +212,14 @@ fn validates(spec: Cursor<'_>) {
         annotations.required(ONE);
         return;
     }
-    validations.items().for_each(validation);
+    validations.items().for_each(|item| validation(item, compiler, uses));
     if annotations.len() > MAX_AUDIT_ANNOTATIONS {
         let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
         annotations.invalid(annotations.go_struct(), detail);
     }
     let mut seen = HashSet::new();
     for annotation in annotations.items() {
-        audit_annotation(annotation);
+        audit_annotation(annotation, compiler, uses);
         let key = annotation.field("key");
         if !seen.insert(key.str()) {
             key.duplicate(key.str());
@@ -210,14 +227,27 @@ fn validates(spec: Cursor<'_>) {
     }
 }
 
-fn validation(validation: Cursor<'_>) {
+fn validation(validation: Cursor<'_>, compiler: &Compiler, uses: Uses) {
     const NOT_BLANK: &str = "must be non-empty if specified";
-    if is_blank(validation.field("expression")) {
-        validation.field("expression").required("expression is not specified");
+    let checked = validation.field("expression");
+    if is_blank(checked) {
+        checked.required("expression is not specified");
+    } else {
+        let text = checked.str();
+        compiles(checked, text, compiler.compile(text, uses, Returns::Bool));
     }
     let (message, expression) = (validation.field("message"), validation.field("messageExpression"));
     if !expression.is_empty() && is_blank(expression) {
         expression.invalid(expression.str(), NOT_BLANK);
+    } else if !expression.is_empty() {
+        let (text, uses) = (
+            expression.str(),
+            Uses {
+                authorizer: false,
+                ..uses
+            },
+        );
+        compiles(expression, text, compiler.compile(text, uses, Returns::String));
     }
     if !message.is_empty() && is_blank(message) {
         message.invalid(message.str(), NOT_BLANK);
@@ -227,7 +257,7 @@ fn validation(validation: Cursor<'_>) {
     rules::optional_one_of(validation.field("reason"), &REASONS);
 }
 
-fn audit_annotation(annotation: Cursor<'_>) {
+fn audit_annotation(annotation: Cursor<'_>, compiler: &Compiler, uses: Uses) {
     let (key, expression) = (annotation.field("key"), annotation.field("valueExpression"));
     let policy = meta::name(annotation.root());
     if policy.is_empty() {
@@ -243,29 +273,37 @@ fn audit_annotation(annotation: Cursor<'_>) {
         expression.required("valueExpression is not specified");
     } else if trimmed.len() > MAX_VALUE_EXPRESSION_BYTES {
         expression.required(format!("must not exceed {MAX_VALUE_EXPRESSION_BYTES} bytes in length"));
+    } else {
+        let compiled = compiler.compile(trimmed, uses, Returns::StringOrNull);
+        compiles(expression, expression.str(), compiled);
     }
 }
 
-fn mutates(spec: Cursor<'_>) {
+fn mutates(spec: Cursor<'_>, compiler: &Compiler, uses: Uses) {
     let mutations = spec.field("mutations");
     if mutations.is_empty() {
         mutations.required("mutations must contain at least one item");
     }
-    mutations.items().for_each(mutation);
+    let uses = Uses { patches: true, ..uses };
+    mutations.items().for_each(|item| mutation(item, compiler, uses));
     rules::required_one_of(spec.field("reinvocationPolicy"), &REINVOCATION_POLICIES);
 }
 
-fn mutation(mutation: Cursor<'_>) {
+fn mutation(mutation: Cursor<'_>, compiler: &Compiler, uses: Uses) {
     let kind = mutation.field("patchType");
-    let (wanted, other) = match kind.str() {
+    let (wanted, other, returns) = match kind.str() {
         "" => return kind.required(""),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
-        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Returns::Object),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Returns::JsonPatches),
         _ => return kind.not_supported(&["ApplyConfiguration", "JSONPatch"]),
     };
     match mutation.given(wanted) {
         Some(patch) if is_blank(patch.field("expression")) => patch.field("expression").required(""),
-        Some(_) => {}
+        Some(patch) => {
+            let expression = patch.field("expression");
+            let text = expression.str().trim();
+            compiles(expression, text, compiler.compile(text, uses, returns));
+        }
         None => mutation
             .field(wanted)
             .required(format!("must be specified when patchType is {}", kind.str())),

@@ -150,7 +150,7 @@ fn webhook(hook: Cursor<'_>, tolerance: Tolerance) {
         _ => client.required("exactly one of url or service is required"),
     }
     if !tolerance.same_match_conditions {
-        match_conditions(hook.field("matchConditions"));
+        match_conditions(hook.field("matchConditions"), false);
     }
 }
 

@@ -118,11 +118,11 @@ impl Admission for Chain {
 
 /// The name by which a refusal calls the object: its own, or what its name begins with.
 pub fn shown_name<'a>(attributes: &Attributes<'a>, object: Option<&'a Value>) -> &'a str {
-    match (attributes.name, object) {
-        ("", Some(object)) if !meta::name(object).is_empty() => meta::name(object),
-        ("", Some(object)) => meta::text(object, "generateName"),
-        (name, _) => name,
-    }
+    let of_object = |object: &'a Value| [meta::name(object), meta::text(object, "generateName")];
+    let known = [attributes.name]
+        .into_iter()
+        .chain(object.into_iter().flat_map(of_object));
+    known.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
 }
 
 /// A plugin's refusal (`admission.NewForbidden`): 403 about the object.

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use triptych_auth::Authorizer;
 use triptych_client::hook::Calls;
 use triptych_client::{Api, Mirror, MirrorConfig};
 
 use crate::chain::Plugin;
-use crate::conditions::Unevaluated;
 use crate::matching::Namespaces;
 use crate::mirrored::Mirrored;
+use crate::policy::Policies;
+use crate::policy::mutating::MutatingAdmissionPolicy;
+use crate::policy::params::{Params, RemoteParams};
+use crate::policy::validating::ValidatingAdmissionPolicy;
 use crate::webhook::mutating::MutatingAdmissionWebhook;
 use crate::webhook::services::ClusterServices;
 use crate::webhook::validating::ValidatingAdmissionWebhook;
@@ -23,6 +27,9 @@ pub struct Remote {
     services: Arc<Mirror>,
     mutating: Arc<Mirror>,
     validating: Arc<Mirror>,
+    /// Mutating policies, their bindings, validating policies, their bindings.
+    policies: [Arc<Mirror>; 4],
+    params: Arc<dyn Params>,
 }
 
 impl Remote {
@@ -49,24 +56,45 @@ impl Remote {
                 "validatingwebhookconfigurations",
                 false,
             ),
+            policies: [
+                ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+                ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+                ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+                ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+            ]
+            .map(|(kind, resource)| mirror(GROUP, kind, resource, false)),
+            params: Arc::new(RemoteParams::new(core_api.clone())),
         }
     }
 
     /// All of them.
-    pub fn mirrors(&self) -> [Arc<Mirror>; 4] {
-        [&self.namespaces, &self.services, &self.mutating, &self.validating].map(Arc::clone)
+    pub fn mirrors(&self) -> Vec<Arc<Mirror>> {
+        let own = [&self.namespaces, &self.services, &self.mutating, &self.validating];
+        own.into_iter().chain(&self.policies).cloned().collect()
     }
 
     /// The plugins.
-    pub fn plugins(&self) -> Vec<Box<dyn Plugin>> {
+    pub fn plugins(&self, authorizer: &Arc<dyn Authorizer>) -> Vec<Box<dyn Plugin>> {
         let services = ClusterServices(Mirrored::new(self.services.clone()));
         let calls = Calls::new(Arc::new(services), MAX_CALLS, crate::webhook::AGENT);
         let namespaces: Namespaces = Mirrored::new(self.namespaces.clone());
-        let webhooks = |source: &Arc<Mirror>| {
-            Webhooks::new(source.clone(), calls.clone(), namespaces.clone(), Arc::new(Unevaluated))
+        let webhooks =
+            |source: &Arc<Mirror>| Webhooks::new(source.clone(), calls.clone(), namespaces.clone(), authorizer.clone());
+        let policies = |policies: &Arc<Mirror>, bindings: &Arc<Mirror>| {
+            let (namespaces, params) = (namespaces.clone(), self.params.clone());
+            Policies::new(
+                policies.clone(),
+                bindings.clone(),
+                namespaces,
+                params,
+                authorizer.clone(),
+            )
         };
+        let [mutating, mutating_bindings, validating, validating_bindings] = &self.policies;
         vec![
+            Box::new(MutatingAdmissionPolicy(policies(mutating, mutating_bindings))),
             Box::new(MutatingAdmissionWebhook(webhooks(&self.mutating))),
+            Box::new(ValidatingAdmissionPolicy(policies(validating, validating_bindings))),
             Box::new(ValidatingAdmissionWebhook(webhooks(&self.validating))),
         ]
     }

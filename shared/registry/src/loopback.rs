@@ -12,8 +12,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use triptych_client::api::failure;
 use triptych_object::user::{AUTHENTICATED, MASTERS};
-use triptych_object::{GroupVersion, RequestInfo, Status, StatusResult, UserInfo, Value, json};
+use triptych_object::{GroupVersion, Gvk, RequestInfo, Status, StatusResult, UserInfo, Value, json};
 
+use crate::endpoint::Backing;
 use crate::{Body, Endpoint, Handler, Request};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -90,6 +91,13 @@ impl Loopback {
     pub fn endpoint(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Endpoint>> {
         self.endpoints
             .get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+    }
+
+    /// The endpoint whose stored objects are of a kind.
+    pub fn of_kind(&self, kind: &Gvk) -> Option<&Arc<Endpoint>> {
+        let stored = |endpoint: &&Arc<Endpoint>| matches!(endpoint.backing, Backing::Stored(_));
+        let mut endpoints = self.endpoints.values().filter(stored);
+        endpoints.find(|endpoint| endpoint.model.gvk() == kind)
     }
 
     /// The object, `None` if there is none.

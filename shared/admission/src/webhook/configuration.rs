@@ -8,6 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use triptych_client::hook::{Calls, Hook, Target};
 use triptych_object::{Value, meta};
 
+use crate::expression::compile::Compiler;
+use crate::expression::conditions;
+use crate::expression::evaluate::Compiled;
 use crate::matching::Criteria;
 
 /// How long a webhook that says nothing of it may take.
@@ -21,8 +24,8 @@ pub struct Webhook {
     pub uid: String,
     /// What it wants to see.
     pub criteria: Criteria,
-    /// Expressions that must hold for it to be called, with their names.
-    pub conditions: Vec<(String, String)>,
+    /// Expressions that must hold for it to be called.
+    pub conditions: Vec<Compiled>,
     /// A call that fails refuses the request.
     pub fails_closed: bool,
     /// It may be called on dry runs.
@@ -62,9 +65,11 @@ fn read(webhook: &Value, uid: String, calls: &Arc<Calls>) -> Webhook {
         name: webhook.str_at(&["name"]).to_owned(),
         uid,
         criteria: Criteria::of_webhook(webhook),
-        conditions: conditions
-            .map(|c| (c.str_at(&["name"]).to_owned(), c.str_at(&["expression"]).to_owned()))
-            .collect(),
+        conditions: conditions::compile(
+            &Compiler::default(),
+            conditions.map(|c| c.str_at(&["expression"])),
+            false,
+        ),
         fails_closed: webhook.str_at(&["failurePolicy"]) != "Ignore",
         dry_run: matches!(webhook.str_at(&["sideEffects"]), "None" | "NoneOnDryRun"),
         again: webhook.str_at(&["reinvocationPolicy"]) == "IfNeeded",

@@ -18,6 +18,7 @@ pub mod validating;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use triptych_auth::Authorizer;
 use triptych_client::hook::Calls;
 use triptych_object::{Status, StatusResult, Value, field, json};
 use triptych_registry::admission::{Attributes, Warnings};
@@ -25,7 +26,9 @@ use triptych_storage::{Source, View};
 
 use self::configuration::Webhook;
 use self::review::{Question, Unusable, Verdict};
-use crate::conditions::{Conditions, Outcome};
+use crate::expression::checks::Checks;
+use crate::expression::conditions::{self, Outcome};
+use crate::expression::evaluate::Input;
 use crate::matching::{Invocation, Namespaces};
 
 /// So many calls of a tier are under way at most.
@@ -40,7 +43,7 @@ const READY_POLL: Duration = Duration::from_millis(10);
 pub struct Webhooks {
     configurations: View<Vec<Webhook>>,
     namespaces: Namespaces,
-    conditions: Arc<dyn Conditions>,
+    authorizer: Arc<dyn Authorizer>,
 }
 
 /// Why a webhook's answer does not let a request go on.
@@ -57,7 +60,7 @@ impl Webhooks {
         source: Arc<dyn Source>,
         calls: Arc<Calls>,
         namespaces: Namespaces,
-        conditions: Arc<dyn Conditions>,
+        authorizer: Arc<dyn Authorizer>,
     ) -> Webhooks {
         let configurations = View::new(source, move |object| {
             let configuration = json::from_slice(object.bytes()).ok()?;
@@ -66,7 +69,7 @@ impl Webhooks {
         Webhooks {
             configurations,
             namespaces,
-            conditions,
+            authorizer,
         }
     }
 
@@ -111,9 +114,18 @@ impl Webhooks {
         }
         let object = versioned(attributes, &shown, object)?;
         let old = versioned(attributes, &shown, old)?;
-        let outcome = self
-            .conditions
-            .check(&webhook.conditions, attributes, &shown, object.as_ref(), old.as_ref())
+        let request = Value::Object(review::told_to_expressions(attributes, &shown));
+        let checks = Checks::new(&*self.authorizer, attributes);
+        let input = Input {
+            object: object.as_ref(),
+            old: old.as_ref(),
+            params: None,
+            request: &request,
+            namespace: None,
+            authorizer: Some((&checks.own, &checks.resource)),
+        };
+        let outcome = checks
+            .settle(|| conditions::check(&webhook.conditions, input, &[]))
             .await;
         match outcome {
             Outcome::Match => Ok(Some(shown)),

@@ -133,7 +133,9 @@ async fn call(
 /// Applies a patch to the object in the version that was shown; true if the object is another afterwards.
 fn apply(patch: &JsonPatch, attributes: &Attributes<'_>, shown: &Invocation, object: &mut Value) -> StatusResult<bool> {
     let mut patched = versioned(attributes, shown, Some(object))?.unwrap_or_default();
-    patch.try_apply(&mut patched).map_err(Status::internal)?;
+    patch
+        .try_apply(&mut patched)
+        .map_err(|unfit| Status::internal(unfit.text))?;
     if shown.kind != *attributes.kind {
         let version = attributes.kind.group_version().to_string();
         patched = attributes.model.convert(&patched, &version).map_err(Status::internal)?;

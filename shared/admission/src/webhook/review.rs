@@ -97,6 +97,14 @@ pub fn request(uid: &str, attributes: &Attributes<'_>, shown: &Invocation) -> Ob
     out
 }
 
+/// The `AdmissionRequest` as expressions see it.
+pub fn told_to_expressions(attributes: &Attributes<'_>, shown: &Invocation) -> Object {
+    let mut out = request("", attributes, shown);
+    out.insert("dryRun", attributes.dry_run.into());
+    out.insert("options", attributes.options.cloned().unwrap_or_default());
+    out
+}
+
 impl Question {
     /// About a request, in the first version that the webhook understands.
     pub fn new(

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
+use triptych_auth::{Authorizer, Decision};
 use triptych_client::hook::Calls;
 use triptych_object::{Gvk, Gvr, StatusResult, UserInfo, Value, json};
 use triptych_registry::admission::{Attributes, Operation, Warnings};
@@ -26,7 +27,6 @@ use super::mutating::MutatingAdmissionWebhook;
 use super::services::{ClusterServices, Service};
 use super::validating::ValidatingAdmissionWebhook;
 use crate::chain::{Chain, Plugin};
-use crate::conditions::Unevaluated;
 use crate::lookup::fixed::Fixed;
 use crate::matching::Namespace;
 use crate::testing::{AsItIs, tree};
@@ -131,6 +131,15 @@ fn patch(operations: &str) -> String {
     format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#)
 }
 
+/// Nobody may anything.
+struct Nobody;
+
+impl Authorizer for Nobody {
+    fn authorize<'a>(&'a self, _: triptych_auth::Attributes<'a>) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::ready(Decision::PASS))
+    }
+}
+
 struct Configurations(Arc<Board>);
 
 impl Source for Configurations {
@@ -162,7 +171,7 @@ fn webhooks(texts: &[String], service_port: u16) -> Webhooks {
         Arc::new(Configurations(board)),
         Calls::new(Arc::new(services), 10, super::AGENT),
         Fixed::<Namespace>::of(&[namespace]),
-        Arc::new(Unevaluated),
+        Arc::new(Nobody),
     )
 }
 
@@ -562,4 +571,29 @@ async fn older_reviews_are_spoken_with_those_who_understand_nothing_else() {
     assert!(refusal.message.ends_with(
         "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
     ));
+}
+
+#[tokio::test]
+async fn conditions_say_which_requests_are_shown() {
+    let server = Server::start().await;
+    for (condition, asked) in [
+        ("object.spec.a == 1 && request.operation == 'CREATE'", 1),
+        ("object.spec.a == 2", 0),
+        ("authorizer.group('').resource('pods').check('get').allowed()", 0),
+    ] {
+        let before = server.times_asked();
+        let more = format!(r#""matchConditions":[{{"name":"c","expression":"{condition}"}}]"#);
+        validate(&[webhook("a.b.c", &server, &more)]).await.unwrap();
+        assert_eq!(server.times_asked() - before, asked, "{condition}");
+    }
+    let broken = r#""matchConditions":[{"name":"c","expression":"object.nosuch == 1"}]"#;
+    let refusal = validate(&[webhook("a.b.c", &server, broken)]).await.unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "widgets.g \"w\" is forbidden: expression 'object.nosuch == 1' resulted in error: no such key: nosuch"
+    );
+    let ignored = format!(r#"{broken};"failurePolicy":"Ignore""#);
+    let before = server.times_asked();
+    validate(&[webhook("a.b.c", &server, &ignored)]).await.unwrap();
+    assert_eq!(server.times_asked(), before);
 }

@@ -40,7 +40,8 @@ pub async fn delete(endpoint: &Endpoint, request: &Request, warnings: &mut Warni
     let options = options(endpoint, request)?;
     warnings.extend(endpoint.strategy.delete_warnings(&options));
     let name = &request.info.name;
-    let outcome = delete_named(endpoint, request, name, &request.info.namespace, &options, warnings).await?;
+    let at = (request.info.namespace.as_str(), name.as_str());
+    let outcome = delete_named(endpoint, request, at, &options, Some(name), warnings).await?;
     let accepted = options.orphan_dependents == Some(false);
     let kept = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
     match outcome {
@@ -76,18 +77,19 @@ fn options(endpoint: &Endpoint, request: &Request) -> StatusResult<Delete> {
 /// Deletes an object for an action (eviction): as a DELETE with these options would.
 pub async fn by_name(endpoint: &Endpoint, request: &Request, name: &str, options: &Delete) -> StatusResult<()> {
     let mut warnings = Warnings::new();
-    let namespace = &request.info.namespace;
-    delete_named(endpoint, request, name, namespace, options, &mut warnings)
+    let at = (request.info.namespace.as_str(), name);
+    delete_named(endpoint, request, at, options, None, &mut warnings)
         .await
         .map(drop)
 }
 
+/// Deletes the object at a namespace and name. Admission hears of it under `told`, of what an action deletes nothing.
 async fn delete_named(
     endpoint: &Endpoint,
     request: &Request,
-    name: &str,
-    namespace: &str,
+    (namespace, name): (&str, &str),
     options: &Delete,
+    told: Option<&str>,
     warnings: &mut Warnings,
 ) -> StatusResult<Outcome> {
     let collection = endpoint.collection()?;
@@ -111,13 +113,13 @@ async fn delete_named(
         let cx = endpoint.context(request, options.dry_run);
         endpoint.strategy.validate_delete(&cx, &old)?;
         let step = plan(endpoint, options, &old, cx.now);
-        if !own && !matches!(step, Step::Nothing) {
+        if let Some(told) = told.filter(|_| !own && !matches!(step, Step::Nothing)) {
             let asked = save::Asked {
                 endpoint,
                 model: &*endpoint.model,
                 request,
                 operation: Operation::Delete,
-                name,
+                name: told,
                 options: &options.document,
                 dry_run: options.dry_run,
             };
@@ -382,7 +384,9 @@ pub async fn delete_collection(
     let listing = read::find(endpoint, &list_options, selection, &request.info.namespace).await?;
     for object in listing.objects() {
         let (name, namespace) = (object.name().to_owned(), object.namespace().into_owned());
-        match delete_named(endpoint, request, &name, &namespace, &options, warnings).await {
+        // of one among many admission is not told the name
+        let outcome = delete_named(endpoint, request, (&namespace, &name), &options, Some(""), warnings).await;
+        match outcome {
             Err(status) if status.reason != "NotFound" => return Err(status),
             _ => {}
         }

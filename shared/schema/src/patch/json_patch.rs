@@ -56,6 +56,15 @@ pub struct JsonPatch {
     numbers: Vec<OddNumber>,
 }
 
+/// A patch that does not fit a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// Why.
+    pub text: String,
+    /// It is a test that failed.
+    pub test_failed: bool,
+}
+
 /// Why an operation does not fit a document.
 #[derive(Debug)]
 enum Mismatch {
@@ -74,7 +83,14 @@ enum Mismatch {
 impl Mismatch {
     /// The JSON patch library's text.
     fn text(&self, operation: &Value) -> String {
-        let (op, path) = (operation.str_at(&["op"]), operation.str_at(&["path"]));
+        let op = operation.str_at(&["op"]);
+        let path = match (op, self) {
+            // the library shows the last part of where it was to be taken from
+            ("move", Mismatch::Nonexistent(_) | Mismatch::Index(_)) => {
+                operation.str_at(&["from"]).rsplit('/').next().unwrap_or_default()
+            }
+            _ => operation.str_at(&["path"]),
+        };
         match (op, self) {
             ("test", Mismatch::Different) => format!("testing value {path} failed: test failed"),
             ("test", Mismatch::Missing) => {
@@ -191,10 +207,13 @@ impl JsonPatch {
     }
 
     /// The same; an error says which operation does not fit, in the words of the library that Kubernetes uses.
-    pub fn try_apply(&self, document: &mut Value) -> Result<(), String> {
+    pub fn try_apply(&self, document: &mut Value) -> Result<(), Unfit> {
         let mut cost = Cost::default();
         for operation in &self.operations {
-            apply_one(document, operation, &mut cost).map_err(|mismatch| mismatch.text(operation))?;
+            apply_one(document, operation, &mut cost).map_err(|mismatch| Unfit {
+                test_failed: matches!(mismatch, Mismatch::Different),
+                text: mismatch.text(operation),
+            })?;
         }
         Ok(())
     }

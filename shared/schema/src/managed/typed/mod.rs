@@ -5,6 +5,7 @@
 //! gives to structured-merge-diff: a scalar, a list, a map, or (for untyped values) any of them, decided by the value
 //! at hand. Unknown members of a struct are an error unless the struct, or one around it, preserves unknown fields.
 
+mod atomics;
 mod compare;
 mod merge;
 mod remove;
