@@ -4,6 +4,7 @@ use futures_util::future::BoxFuture;
 use triptych_cel::Value as Cel;
 use triptych_object::{Cause, Gvr, Status, StatusResult, Value, field, meta};
 use triptych_registry::admission::{Attributes, Operation, Warnings};
+use triptych_schema::decode::Reader;
 
 use super::definition::{Mutation, Policy};
 use super::patch::{self, Failure};
@@ -226,7 +227,7 @@ impl Run<'_> {
     }
 
     /// What came out, read and completed as any body is, still as it is shown.
-    fn renewed(&self, shown: &Invocation, changed: Value, strict: bool) -> StatusResult<Value> {
+    fn renewed(&self, shown: &Invocation, changed: Value, json_patch: bool) -> StatusResult<Value> {
         let model = self.attributes.model;
         let own = self.attributes.kind.group_version().to_string();
         let other = shown.kind != *self.attributes.kind;
@@ -234,8 +235,12 @@ impl Run<'_> {
             true => model.convert(&changed, &own).map_err(Status::internal)?,
             false => changed,
         };
-        let findings = model.decode(&mut renewed).map_err(Status::internal)?;
-        if strict && model.bare_items() && !findings.is_empty() {
+        let reader = match json_patch {
+            true => Reader::Json(&[]),
+            false => Reader::Converter,
+        };
+        let findings = model.decode(&mut renewed, reader).map_err(Status::internal)?;
+        if json_patch && model.bare_items() && !findings.is_empty() {
             let findings = findings.join(", ");
             return Err(Status::internal(format!("strict decoding error: {findings}")));
         }
