@@ -164,7 +164,7 @@ impl Declared {
         let mut fields = HashMap::new();
         let mut types: BTreeMap<String, Type> = BTreeMap::new();
         let mut min_size: i64 = 2;
-        let base = whole.then(whole_object);
+        let base = (whole && !says_what_it_is(schema)).then(whole_object);
         let own = properties.into_iter().flat_map(object::Object::iter);
         let own = own.filter(|(property, _)| base.as_ref().is_none_or(|b| b.get(property).is_none()));
         let whole = base.iter().filter_map(Json::as_object).flat_map(object::Object::iter);
@@ -338,6 +338,16 @@ fn typed(ty: Type, max_elements: i64, min_size: i64) -> Option<Typed> {
         max_elements: max_elements.max(0) as u64,
         min_size,
     })
+}
+
+/// Whether a schema declares what every whole object has.
+fn says_what_it_is(schema: &Json) -> bool {
+    let typed = |path: &[&str], ty: &str| schema.at(path).is_some_and(|s| s.str_at(&["type"]) == ty);
+    typed(&["properties", "kind"], "string")
+        && typed(&["properties", "apiVersion"], "string")
+        && typed(&["properties", "metadata"], "object")
+        && typed(&["properties", "metadata", "properties", "name"], "string")
+        && typed(&["properties", "metadata", "properties", "generateName"], "string")
 }
 
 /// What every whole object has.

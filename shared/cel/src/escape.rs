@@ -25,6 +25,11 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// Whether CEL keeps a word for itself.
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
+
 /// The name by which an expression says a member; `None` if none can.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {

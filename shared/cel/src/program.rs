@@ -12,7 +12,7 @@ use crate::cost::{self, Estimate, Sizes};
 use crate::error::EvalError;
 use crate::interpreter::Interpreter;
 use crate::types::Type;
-use crate::value::{Found, Value};
+use crate::value::{Built, Found, Map, Value};
 
 /// A compiled expression; may be evaluated any number of times, by any number of threads.
 #[derive(Debug)]
@@ -20,7 +20,9 @@ pub struct Program {
     pub(crate) checked: Checked,
     /// Patterns written as literals.
     pub(crate) patterns: HashMap<Arc<str>, Regex>,
-    wrong_pattern: Option<String>,
+    /// Conversions of literals, by id.
+    pub(crate) constants: HashMap<usize, Value<'static>>,
+    wrong_constant: Option<String>,
 }
 
 /// What the variables of an expression are worth.
@@ -87,15 +89,20 @@ impl Program {
     pub(crate) fn new(checked: Checked) -> Program {
         let mut program = Program {
             patterns: HashMap::new(),
-            wrong_pattern: None,
+            constants: HashMap::new(),
+            wrong_constant: None,
             checked,
         };
+        let mut constants = HashMap::new();
+        let folded = fold_constants(&program.checked.root, &mut constants);
+        program.wrong_constant = folded.err().map(|e| e.to_string());
+        program.constants = constants;
         let mut patterns = Vec::new();
         collect_patterns(&program.checked.root, &mut patterns);
         for pattern in patterns {
             match go_regex::compile(&pattern) {
                 Ok(regex) => drop(program.patterns.insert(pattern, regex)),
-                Err(e) => program.wrong_pattern = Some(regex_error(&pattern, &e)),
+                Err(e) => program.wrong_constant = Some(e),
             }
         }
         program
@@ -103,7 +110,7 @@ impl Program {
 
     /// What cannot be known before the program is made: cel-go's "program instantiation failed".
     pub fn instantiation_error(&self) -> Option<&str> {
-        self.wrong_pattern.as_deref()
+        self.wrong_constant.as_deref()
     }
 
     /// The type of its value.
@@ -141,35 +148,75 @@ pub(crate) fn weight(expr: &Expr) -> usize {
     own + below
 }
 
-/// Go's text for a pattern that does not compile.
-pub(crate) fn regex_error(pattern: &str, error: &regex::Error) -> String {
-    let text = error.to_string();
-    let kind = text.rsplit("error: ").next().unwrap_or_default();
-    let what = match kind {
-        k if k.starts_with("unclosed group") => "missing closing )",
-        k if k.starts_with("unopened group") => "unexpected )",
-        k if k.starts_with("unclosed character class") => "missing closing ]",
-        k if k.starts_with("repetition operator missing expression") => "missing argument to repetition operator",
-        k if k.starts_with("incomplete escape") => "trailing backslash at end of expression",
-        k if k.starts_with("invalid character class range") => "invalid character class range",
-        k if k.contains("escape") => "invalid escape sequence",
-        k if k.contains("look-around") => "invalid or unsupported Perl syntax",
-        _ => "invalid",
-    };
-    let culprit = match what {
-        "missing argument to repetition operator" => pattern.chars().next().map(String::from).unwrap_or_default(),
-        "trailing backslash at end of expression" => String::new(),
-        "missing closing ]" => pattern.find('[').map(|i| pattern[i..].to_owned()).unwrap_or_default(),
-        "invalid or unsupported Perl syntax" => {
-            let at = pattern.find("(?").unwrap_or(0);
-            pattern[at..]
-                .chars()
-                .take(if pattern[at..].starts_with("(?<") { 4 } else { 3 })
-                .collect()
+/// Converts literals before evaluation, as upstream's planner does.
+fn fold_constants(expr: &Expr, constants: &mut HashMap<usize, Value<'static>>) -> Result<(), EvalError> {
+    let mut outcome = Ok(());
+    crate::walk::children(expr, &mut |child| {
+        if outcome.is_ok() {
+            outcome = fold_constants(child, constants);
         }
-        _ => pattern.to_owned(),
+    });
+    outcome?;
+    let ExprKind::Call {
+        function,
+        target: None,
+        args,
+    } = &expr.kind
+    else {
+        return Ok(());
     };
-    format!("error parsing regexp: {what}: `{culprit}`")
+    let converts = matches!(
+        &**function,
+        "bool" | "bytes" | "double" | "dyn" | "duration" | "int" | "string" | "timestamp" | "type" | "uint"
+    );
+    let ([arg], true) = (args.as_slice(), converts) else {
+        return Ok(());
+    };
+    let Some(value) = constant_value(arg, constants)? else {
+        return Ok(());
+    };
+    constants.insert(expr.id, crate::libraries::convert(function, value)?);
+    Ok(())
+}
+
+/// The value of a literal, or of a list or map of such.
+fn constant_value(
+    expr: &Expr,
+    constants: &HashMap<usize, Value<'static>>,
+) -> Result<Option<Value<'static>>, EvalError> {
+    Ok(Some(match &expr.kind {
+        ExprKind::Literal(literal) => match literal {
+            Literal::String(text) => Value::string(text.clone()),
+            Literal::Bytes(bytes) => Value::Bytes(bytes.clone()),
+            Literal::Null => Value::Null,
+            Literal::Bool(b) => Value::Bool(*b),
+            Literal::Int(i) => Value::Int(*i),
+            Literal::Uint(u) => Value::Uint(*u),
+            Literal::Double(d) => Value::Double(*d),
+        },
+        ExprKind::List { items, optional } if !optional.contains(&true) => {
+            let mut values = Vec::with_capacity(items.len());
+            for item in items {
+                let Some(value) = constant_value(item, constants)? else {
+                    return Ok(None);
+                };
+                values.push(value);
+            }
+            Value::list(values)
+        }
+        ExprKind::Map(entries) if entries.iter().all(|e| !e.optional) => {
+            let mut built = Built::default();
+            for entry in entries {
+                let key = constant_value(&entry.key, constants)?;
+                let (Some(key), Some(value)) = (key, constant_value(&entry.value, constants)?) else {
+                    return Ok(None);
+                };
+                built.insert(key, value)?;
+            }
+            Value::Map(Map::new(built))
+        }
+        _ => return Ok(constants.get(&expr.id).cloned()),
+    }))
 }
 
 /// Patterns of `matches`, `find` and `findAll` that are literals.

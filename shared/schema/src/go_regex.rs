@@ -1,18 +1,41 @@
 //! Go's regular expressions (RE2 syntax) on the `regex` crate.
 //!
-//! Contract: a pattern that Go compiles means the same here; what Go refuses may be accepted. The differences that
+//! Contract: a pattern that Go compiles means the same here; what Go refuses is refused with its text. The differences that
 //! patterns in CRDs and CEL rules run into are translated: `\d`, `\w`, `\s` and `\b` are ASCII in Go; in a class `[`,
 //! `&&` and `--` are plain characters; `{` that begins no repetition is itself; `\Q…\E` quotes.
 
+mod refusal;
+
 use regex::{Regex, RegexBuilder};
 
-/// Compiles a pattern; the error is for a log, its text is not Go's.
-pub fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+/// Compiles a pattern; the error is Go's.
+pub fn compile(pattern: &str) -> Result<Regex, String> {
+    if let Some(refusal) = refusal::refusal(pattern) {
+        return Err(refusal);
+    }
     // Go allows larger programs than the crate's default.
     RegexBuilder::new(&translate(pattern))
         .size_limit(32 << 20)
         .dfa_size_limit(1 << 20)
         .build()
+        .map_err(|e| match e {
+            regex::Error::CompiledTooBig(_) => format!("error parsing regexp: expression too large: `{pattern}`"),
+            _ => format!(
+                "error parsing regexp: invalid character class range: `{}`",
+                unicode_class(pattern)
+            ),
+        })
+}
+
+/// The first Unicode class of a pattern: what the crate refuses beyond Go's grammar are their names.
+fn unicode_class(pattern: &str) -> &str {
+    let start = pattern.find("\\p").or_else(|| pattern.find("\\P")).unwrap_or(0);
+    let class = &pattern[start..];
+    let end = match class.get(2..3) {
+        Some("{") => class.find('}').map_or(class.len(), |i| i + 1),
+        _ => class.char_indices().nth(3).map_or(class.len(), |(i, _)| i),
+    };
+    &class[..end]
 }
 
 fn translate(pattern: &str) -> String {

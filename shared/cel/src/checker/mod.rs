@@ -221,10 +221,14 @@ impl Checker<'_> {
     }
 
     fn field(&mut self, id: usize, object: &crate::types::ObjectType, field: &str) -> Option<Type> {
-        let Some(found) = object.field(field) else {
+        let Some(mut found) = object.field(field) else {
             self.error(id, format!("unexpected failed resolution of '{}'", object.name));
             return None;
         };
+        // A reserved word may also be written as it is.
+        if found.is_none() && crate::escape::is_reserved(field) {
+            found = object.field(&format!("__{field}__")).flatten();
+        }
         if found.is_none() {
             self.error(id, format!("undefined field '{field}'"));
         }

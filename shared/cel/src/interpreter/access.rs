@@ -17,7 +17,7 @@ impl<'a> Interpreter<'_, 'a> {
             self.spend(if test { 1 } else { 2 * cost::SELECT_AND_IDENT })?;
             return if test { found.map(|_| Value::Bool(true)) } else { found };
         }
-        let value = self.eval(operand)?;
+        let value = self.operand(operand)?;
         let key = Value::String(Text::Borrowed(field));
         if test {
             let value = match value {
@@ -27,44 +27,54 @@ impl<'a> Interpreter<'_, 'a> {
             };
             return Ok(Value::Bool(lookup(&value, &key, true)?.is_some()));
         }
-        self.spend(cost::SELECT_AND_IDENT)?;
-        take(value, &key, false)
+        self.take(value, &key, false)
+    }
+
+    /// What a member or item is taken of; what is no attribute itself costs as one.
+    fn operand(&mut self, expr: &'a Expr) -> Found<'a> {
+        let value = self.eval(expr)?;
+        if !super::is_attribute(expr) {
+            self.spend(cost::SELECT_AND_IDENT)?;
+        }
+        Ok(value)
     }
 
     pub(super) fn optional_select(&mut self, operand: &'a Expr, field: &'a Expr) -> Found<'a> {
-        let value = self.eval(operand)?;
+        let value = self.operand(operand)?;
         let key = self.eval(field)?;
-        self.spend(cost::SELECT_AND_IDENT)?;
-        take(value, &key, true)
+        self.take(value, &key, true)
     }
 
     pub(super) fn index(&mut self, operand: &'a Expr, index: &'a Expr, optional: bool) -> Found<'a> {
-        let value = self.eval(operand)?;
-        let key = self.eval(index)?;
-        self.spend(cost::SELECT_AND_IDENT)?;
-        take(value, &key, optional)
+        let value = self.operand(operand)?;
+        let key = self.inner(index)?;
+        self.take(value, &key, optional)
     }
-}
 
-/// A member or item; of an optional, or asked for optionally, an optional.
-fn take<'a>(value: Value<'a>, key: &Value<'a>, optional: bool) -> Found<'a> {
-    let (value, wrap) = match value {
-        Value::Optional(None) => return Ok(Value::Optional(None)),
-        Value::Optional(Some(inner)) => ((*inner).clone(), true),
-        other => (other, optional),
-    };
-    if wrap {
-        let found = lookup(&value, key, true)?;
-        return Ok(match found {
-            // An optional in an optional is one.
-            Some(Value::Optional(inner)) => Value::Optional(inner),
-            found => Value::optional(found),
-        });
-    }
-    match lookup(&value, key, false)? {
-        Some(found) => Ok(found),
-        None if matches!(value, Value::List(_)) => Err(EvalError::new(format!("index out of bounds: {key}"))),
-        None => Err(EvalError::new(format!("no such key: {key}"))),
+    /// A member or item; of an optional, or asked for optionally, an optional. That there is none costs nothing then.
+    fn take(&mut self, value: Value<'a>, key: &Value<'a>, optional: bool) -> Found<'a> {
+        let (value, wrap) = match value {
+            Value::Optional(None) => return Ok(Value::Optional(None)),
+            Value::Optional(Some(inner)) => ((*inner).clone(), true),
+            other => (other, optional),
+        };
+        if wrap {
+            let found = lookup(&value, key, true)?;
+            if found.is_some() {
+                self.spend(cost::SELECT_AND_IDENT)?;
+            }
+            return Ok(match found {
+                // An optional in an optional is one.
+                Some(Value::Optional(inner)) => Value::Optional(inner),
+                found => Value::optional(found),
+            });
+        }
+        self.spend(cost::SELECT_AND_IDENT)?;
+        match lookup(&value, key, false)? {
+            Some(found) => Ok(found),
+            None if matches!(value, Value::List(_)) => Err(EvalError::new(format!("index out of bounds: {key}"))),
+            None => Err(EvalError::new(format!("no such key: {key}"))),
+        }
     }
 }
 

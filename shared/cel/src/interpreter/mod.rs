@@ -67,11 +67,13 @@ impl<'e, 'a> Interpreter<'e, 'a> {
     }
 
     fn ident(&mut self, name: &Arc<str>) -> Found<'a> {
-        self.spend(cost::SELECT_AND_IDENT)?;
         if let Some((_, value)) = self.scopes.iter().rev().find(|(n, _)| n == name) {
-            return value.clone();
+            let value = value.clone();
+            self.spend(cost::SELECT_AND_IDENT)?;
+            return value;
         }
         if let Some(value) = self.activation.variable(name) {
+            self.spend(cost::SELECT_AND_IDENT)?;
             return value;
         }
         match crate::environment::builtin(name) {
@@ -80,14 +82,23 @@ impl<'e, 'a> Interpreter<'e, 'a> {
         }
     }
 
+    /// Evaluates what another attribute takes in: what is read first costs nothing of its own there.
+    fn inner(&mut self, expr: &'a Expr) -> Found<'a> {
+        let outcome = self.eval(expr);
+        if is_attribute(expr) {
+            self.budget.spent = self.budget.spent.saturating_sub(cost::SELECT_AND_IDENT);
+        }
+        outcome
+    }
+
     fn call(&mut self, expr: &'a Expr, function: &Arc<str>, target: Option<&'a Expr>, args: &'a [Expr]) -> Found<'a> {
         match (&**function, args) {
             ("_&&_", [a, b]) => return self.logical(a, b, false),
             ("_||_", [a, b]) => return self.logical(a, b, true),
             ("_?_:_", [condition, yes, no]) => {
                 return match self.eval(condition)? {
-                    Value::Bool(true) => self.eval(yes),
-                    Value::Bool(false) => self.eval(no),
+                    Value::Bool(true) => self.inner(yes),
+                    Value::Bool(false) => self.inner(no),
                     _ => Err(EvalError::no_such_overload()),
                 };
             }
@@ -103,7 +114,7 @@ impl<'e, 'a> Interpreter<'e, 'a> {
             ("_[_]", [operand, index]) => return self.index(operand, index, false),
             ("_[?_]", [operand, index]) => return self.index(operand, index, true),
             ("_?._", [operand, field]) => return self.optional_select(operand, field),
-            ("@in", [item, list]) if is_constant_list(list) => return self.member_of_constants(item, list),
+            ("@in", [item, list]) if self.is_constant_list(list) => return self.member_of_constants(item, list),
             ("or" | "orValue", [other]) => {
                 if let Some(target) = target {
                     return self.or(function, target, other);
@@ -111,34 +122,55 @@ impl<'e, 'a> Interpreter<'e, 'a> {
             }
             _ => {}
         }
-        let mut values = Vec::with_capacity(args.len() + 1);
-        let all = || target.into_iter().chain(args);
-        // An accumulator that is added to is taken, not copied, so that collecting is not quadratic.
-        let taken = match args.first().map(|a| &a.kind) {
-            Some(ExprKind::Ident(name)) if matches!(&**function, "_+_" | "cel.@mapInsert") => self.accumulator(name),
-            _ => None,
-        };
-        match taken {
-            Some(at) => {
-                values.push(Value::Null);
-                for arg in &args[1..] {
-                    values.push(self.eval(arg)?);
-                }
-                self.spend(cost::SELECT_AND_IDENT)?;
-                values[0] = std::mem::replace(&mut self.scopes[at].1, Ok(Value::Null))?;
-            }
-            None => {
-                for arg in all() {
-                    values.push(self.eval(arg)?);
-                }
-            }
+        if let Some(value) = self.program.constants.get(&expr.id) {
+            return Ok(value.clone());
         }
+        let (values, wrong) = self.arguments(function, target, args)?;
         let overloads = self.program.checked.overloads(expr.id);
         let overload = match overloads {
             [one] => one,
             _ => "",
         };
+        if let Some(wrong) = wrong {
+            self.spend(cost::Before::of(function, overload, &values).cost(None))?;
+            return Err(wrong);
+        }
         self.apply(function, overload, values)
+    }
+
+    /// The values of arguments. Of one or two all are evaluated, the first error comes back beside them; of more none after an error.
+    fn arguments(
+        &mut self,
+        function: &str,
+        target: Option<&'a Expr>,
+        args: &'a [Expr],
+    ) -> Result<(Vec<Value<'a>>, Option<EvalError>), EvalError> {
+        let count = args.len() + usize::from(target.is_some());
+        let mut values = Vec::with_capacity(count);
+        let mut wrong: Option<EvalError> = None;
+        // An accumulator that is added to is taken, not copied, so that collecting is not quadratic.
+        let taken = match args.first().map(|a| &a.kind) {
+            Some(ExprKind::Ident(name)) if matches!(function, "_+_" | "cel.@mapInsert") => self.accumulator(name),
+            _ => None,
+        };
+        for (i, arg) in target.into_iter().chain(args).enumerate() {
+            let outcome = match taken {
+                Some(_) if i == 0 => self.spend(cost::SELECT_AND_IDENT).map(|()| Value::Null),
+                _ => self.eval(arg),
+            };
+            match outcome {
+                Ok(value) => values.push(value),
+                Err(e) if e.is_over_budget() || count > 2 => return Err(e),
+                Err(e) => {
+                    values.push(Value::Null);
+                    wrong = wrong.or(Some(e));
+                }
+            }
+        }
+        if let (Some(at), None) = (taken, &wrong) {
+            values[0] = std::mem::replace(&mut self.scopes[at].1, Ok(Value::Null))?;
+        }
+        Ok((values, wrong))
     }
 
     fn apply(&mut self, function: &str, overload: &str, values: Vec<Value<'a>>) -> Found<'a> {
@@ -148,6 +180,7 @@ impl<'e, 'a> Interpreter<'e, 'a> {
             patterns: &self.program.patterns,
             made: &mut self.patterns,
             left: self.budget.limit.saturating_sub(self.budget.spent),
+            overload,
         };
         let outcome = match operators::apply(function, values) {
             operators::Applied::Yes(outcome) => outcome,
@@ -183,15 +216,35 @@ impl<'e, 'a> Interpreter<'e, 'a> {
         }
     }
 
+    fn is_constant(&self, expr: &Expr) -> bool {
+        is_constant(expr, &|id| self.program.constants.contains_key(&id))
+    }
+
+    /// What upstream makes a set of, in which items are looked up at no cost.
+    fn is_constant_list(&self, expr: &Expr) -> bool {
+        let plain = |item: &Expr| match &item.kind {
+            ExprKind::Literal(literal) => !matches!(literal, Literal::Bytes(_) | Literal::Null),
+            _ => matches!(
+                self.program.constants.get(&item.id),
+                Some(Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::String(_))
+            ),
+        };
+        match &expr.kind {
+            ExprKind::List { items, optional } => items.iter().all(plain) && !optional.contains(&true),
+            _ => false,
+        }
+    }
+
     fn member_of_constants(&mut self, item: &'a Expr, list: &'a Expr) -> Found<'a> {
-        let value = self.eval(item)?;
         let ExprKind::List { items, .. } = &list.kind else {
             return Ok(Value::Bool(false));
         };
+        if items.is_empty() {
+            return Ok(Value::Bool(false));
+        }
+        let value = self.eval(item)?;
         for item in items {
-            if let ExprKind::Literal(literal) = &item.kind
-                && equal(&constant(literal), &value)?
-            {
+            if equal(&self.eval(item)?, &value)? {
                 return Ok(Value::Bool(true));
             }
         }
@@ -202,7 +255,7 @@ impl<'e, 'a> Interpreter<'e, 'a> {
         let mut values = Vec::with_capacity(items.len());
         let mut constants = true;
         for (item, optional) in items.iter().zip(optional) {
-            constants &= is_constant(item);
+            constants &= self.is_constant(item);
             match (self.eval(item)?, optional) {
                 (value, false) => values.push(value),
                 (Value::Optional(inner), true) => values.extend(inner.as_deref().cloned()),
@@ -223,7 +276,7 @@ impl<'e, 'a> Interpreter<'e, 'a> {
         let mut built = Built::default();
         let mut constants = true;
         for entry in entries {
-            constants &= is_constant(&entry.key) && is_constant(&entry.value);
+            constants &= self.is_constant(&entry.key) && self.is_constant(&entry.value);
             let key = self.eval(&entry.key)?;
             let value = match (self.eval(&entry.value)?, entry.optional) {
                 (value, false) => value,
@@ -266,7 +319,7 @@ fn not_optional(key: &Value<'_>, value: &Value<'_>) -> EvalError {
     ))
 }
 
-fn constant(literal: &Literal) -> Value<'_> {
+pub(crate) fn constant(literal: &Literal) -> Value<'_> {
     match literal {
         Literal::Null => Value::Null,
         Literal::Bool(b) => Value::Bool(*b),
@@ -278,21 +331,25 @@ fn constant(literal: &Literal) -> Value<'_> {
     }
 }
 
-/// What upstream folds into a constant before evaluation, which costs nothing.
-fn is_constant(expr: &Expr) -> bool {
+/// What upstream folds into a constant before evaluation, which then costs nothing; `folded` knows the calls among them.
+pub(crate) fn is_constant(expr: &Expr, folded: &dyn Fn(usize) -> bool) -> bool {
     match &expr.kind {
         ExprKind::Literal(_) => true,
-        ExprKind::List { items, .. } => items.iter().all(is_constant),
-        ExprKind::Map(entries) => entries.iter().all(|e| is_constant(&e.key) && is_constant(&e.value)),
+        ExprKind::Call { .. } => folded(expr.id),
+        ExprKind::List { items, .. } => items.iter().all(|i| is_constant(i, folded)),
+        ExprKind::Map(entries) => entries
+            .iter()
+            .all(|e| is_constant(&e.key, folded) && is_constant(&e.value, folded)),
         _ => false,
     }
 }
 
-fn is_constant_list(expr: &Expr) -> bool {
-    let literal =
-        |item: &Expr| matches!(&item.kind, ExprKind::Literal(l) if !matches!(l, Literal::Bytes(_) | Literal::Null));
+/// A name, or members and items of something.
+fn is_attribute(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::List { items, .. } => items.iter().all(literal),
+        ExprKind::Ident(_) => true,
+        ExprKind::Select { test, .. } => !test,
+        ExprKind::Call { function, .. } => matches!(&**function, "_[_]" | "_[?_]" | "_?._"),
         _ => false,
     }
 }

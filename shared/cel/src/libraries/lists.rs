@@ -2,14 +2,15 @@
 
 use std::cmp::Ordering;
 
-use super::{MAX_RESULT, too_long};
+use super::{Context, MAX_RESULT, too_long};
 use crate::error::EvalError;
+use crate::time::Span;
 use crate::value::{Found, List, Value, compare, equal};
 
-/// Calls a function if it is one of these; `left` is what is left of the budget.
-pub fn call<'a>(function: &str, left: u64, args: &[Value<'a>]) -> Option<Found<'a>> {
+/// Calls a function if it is one of these.
+pub fn call<'a>(function: &str, context: &Context<'_>, args: &[Value<'a>]) -> Option<Found<'a>> {
     if let ("lists.range", [Value::Int(n)]) = (function, args) {
-        return Some(range(*n, left));
+        return Some(range(*n, context.left));
     }
     let (Value::List(list), rest) = args.split_first()? else {
         return None;
@@ -27,7 +28,7 @@ pub fn call<'a>(function: &str, left: u64, args: &[Value<'a>]) -> Option<Found<'
         }),
         ("distinct", []) => distinct(list),
         ("isSorted", []) => is_sorted(list),
-        ("sum", []) => sum(list),
+        ("sum", []) => sum(list, context.overload),
         ("min", []) => extreme(list, "min", Ordering::Greater),
         ("max", []) => extreme(list, "max", Ordering::Less),
         ("indexOf", [item]) => position(list, item, false),
@@ -151,7 +152,7 @@ fn is_sorted<'a>(list: &List<'a>) -> Found<'a> {
     Ok(Value::Bool(true))
 }
 
-fn sum<'a>(list: &List<'a>) -> Found<'a> {
+fn sum<'a>(list: &List<'a>, overload: &str) -> Found<'a> {
     let mut total: Option<Value<'a>> = None;
     for item in list.iter() {
         let item = item?;
@@ -160,8 +161,12 @@ fn sum<'a>(list: &List<'a>) -> Found<'a> {
             None => item,
         });
     }
-    // Of an empty list the type is not known here; zero is equal to zeros of all number types.
-    Ok(total.unwrap_or(Value::Int(0)))
+    Ok(total.unwrap_or(match overload {
+        "list_uint_sum_uint" => Value::Uint(0),
+        "list_double_sum_double" => Value::Double(0.0),
+        "list_duration_sum_duration" => Value::Duration(Span::of_nanos(0)),
+        _ => Value::Int(0),
+    }))
 }
 
 fn extreme<'a>(list: &List<'a>, name: &str, replaced_when: Ordering) -> Found<'a> {

@@ -125,6 +125,8 @@ pub(crate) struct Context<'c> {
     pub made: &'c mut HashMap<String, Regex>,
     /// What is left of the budget.
     pub left: u64,
+    /// The overload, if only one fits.
+    pub overload: &'c str,
 }
 
 impl Context<'_> {
@@ -132,7 +134,7 @@ impl Context<'_> {
         if let Some(regex) = self.patterns.get(text).or_else(|| self.made.get(text)) {
             return Ok(regex.clone());
         }
-        let regex = go_regex::compile(text).map_err(|e| crate::program::regex_error(text, &e))?;
+        let regex = go_regex::compile(text)?;
         // A rule that makes ever new patterns gains nothing from keeping them.
         if self.made.len() < 64 {
             self.made.insert(text.to_owned(), regex.clone());
@@ -147,7 +149,7 @@ pub(crate) fn call<'a>(function: &str, context: &mut Context<'_>, args: &[Value<
         .or_else(|| optional::call(function, args))
         .or_else(|| strings::call(function, args))
         .or_else(|| regex_functions::call(function, context, args))
-        .or_else(|| lists::call(function, context.left, args))
+        .or_else(|| lists::call(function, context, args))
         .or_else(|| url::call(function, args))
         .or_else(|| quantity::call(function, args))
         .or_else(|| network::call(function, args))
@@ -155,6 +157,12 @@ pub(crate) fn call<'a>(function: &str, context: &mut Context<'_>, args: &[Value<
         .or_else(|| formats::call(function, args))
         .or_else(|| authorization::call(function, args));
     found.unwrap_or_else(|| Err(no_overload(function, args)))
+}
+
+/// Converts a value; none of the conversions needs anything besides it.
+pub(crate) fn convert(function: &str, value: Value<'static>) -> Found<'static> {
+    let args = [value];
+    standard::call(function, &args).unwrap_or_else(|| Err(no_overload(function, &args)))
 }
 
 /// What is said of arguments that no overload takes.
