@@ -1,7 +1,7 @@
 //! JSON in and out, with Go's words.
 //!
 //! Contract: [`parse`] accepts what `sigs.k8s.io/json` accepts and words its syntax errors the same; keys are case
-//! sensitive, the last of two equal keys wins ([`parse_merging`] merges maps) and is reported with its path. Depth and
+//! sensitive, the last of two equal keys wins ([`parse_typed`] merges maps) and is reported with its path. Depth and
 //! therefore stack are bounded; the caller bounds the bytes. The writer escapes as Go's encoder does (`<`, `>`, `&`, U+2028, U+2029 too).
 //!
 //! A serde_json front was rejected: its error texts are part of no contract, clients of kube-apiserver see Go's.
@@ -9,7 +9,9 @@
 use crate::field::quote;
 use crate::value::{Object, Value};
 
-/// Nesting deeper than this is refused (Go allows 10,000; no stack here is that deep).
+mod skip;
+
+/// Nesting deeper than this is refused, or left out by [`parse_typed`] (Go allows 10,000; no stack here is that deep).
 pub const MAX_DEPTH: usize = 1000;
 
 /// No more duplicate keys than this are reported.
@@ -37,6 +39,8 @@ pub struct Parsed {
     pub duplicates: Vec<Duplicate>,
     /// Numbers whose value does not say how they were written, at most [`MAX_NUMBERS`].
     pub numbers: Vec<OddNumber>,
+    /// What was nested deeper than [`MAX_DEPTH`] was left out: `null` stands for it.
+    pub cut: bool,
 }
 
 /// A number that [`to_string`] would write differently: `1.0`, `1e2`, `9223372036854775808`.
@@ -81,14 +85,25 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
     read(bytes, false)
 }
 
-/// The same, but of two maps under one key both count, as where Go decodes into structs.
-pub fn parse_merging(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+/// The same for a document that will be decoded into structs: of two maps under one key both count, and what is nested
+/// too deep is left out, since no struct is that deep. Whoever keeps free-form parts must look at [`Parsed::cut`].
+pub fn parse_typed(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
     read(bytes, true)
 }
 
-fn read(bytes: &[u8], merges: bool) -> Result<Parsed, SyntaxError> {
+/// How deep a value is nested: 0 for a scalar.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.iter().map(|(_, member)| depth(member)).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn read(bytes: &[u8], typed: bool) -> Result<Parsed, SyntaxError> {
     let mut p = Parser {
-        merges,
+        typed,
+        cut: false,
         bytes,
         at: 0,
         depth: 0,
@@ -105,6 +120,7 @@ fn read(bytes: &[u8], merges: bool) -> Result<Parsed, SyntaxError> {
         value,
         duplicates: p.duplicates,
         numbers: p.numbers,
+        cut: p.cut,
     })
 }
 
@@ -130,7 +146,8 @@ enum Step {
 
 struct Parser<'a> {
     bytes: &'a [u8],
-    merges: bool,
+    typed: bool,
+    cut: bool,
     at: usize,
     depth: usize,
     path: Vec<Step>,
@@ -199,7 +216,12 @@ impl Parser<'_> {
     fn nested(&mut self, read: fn(&mut Self) -> Result1<Value>) -> Result1<Value> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.unexpected("exceeded max depth"));
+            if !self.typed {
+                return Err(self.unexpected("exceeded max depth"));
+            }
+            self.depth -= 1;
+            self.cut = true;
+            return self.skip();
         }
         self.at += 1;
         let value = read(self)?;
@@ -234,7 +256,7 @@ impl Parser<'_> {
             }
             self.path.pop();
             match (map.get_mut(&key), value) {
-                (Some(Value::Object(first)), Value::Object(second)) if self.merges => merge(first, second),
+                (Some(Value::Object(first)), Value::Object(second)) if self.typed => merge(first, second),
                 (_, value) => drop(map.insert(key, value)),
             }
             self.space();
@@ -592,7 +614,7 @@ mod tests {
         let read = |parsed: Parsed| to_string(&parsed.value);
         assert_eq!(read(parse(text).unwrap()), r#"{"a":{"b":{"e":3}},"f":2}"#);
         assert_eq!(
-            read(parse_merging(text).unwrap()),
+            read(parse_typed(text).unwrap()),
             r#"{"a":{"b":{"c":1,"e":3},"d":2},"f":2}"#
         );
     }

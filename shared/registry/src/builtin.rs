@@ -384,13 +384,17 @@ impl Model for BuiltIn {
     fn decode_body(&self, format: Format, body: &[u8]) -> Result<Decoded, DecodeError> {
         match format {
             Format::Json => {
-                let parsed = json::parse_merging(body)
+                let parsed = json::parse_typed(body)
                     .map_err(|e| self.reject(None, format!("couldn't get version/kind; json parse error: {e}")))?;
                 let source = Source {
                     duplicates: &parsed.duplicates,
                     numbers: &parsed.numbers,
                 };
-                self.finish(parsed.value, source, Vec::new())
+                let decoded = self.finish(parsed.value, source, Vec::new())?;
+                if parsed.cut && json::depth(&decoded.document) >= json::MAX_DEPTH {
+                    return Err(self.reject(Some(decoded.gvk), "json: exceeded max depth"));
+                }
+                Ok(decoded)
             }
             Format::Yaml => {
                 let parsed = yaml::parse(body).map_err(|e| self.reject(None, e.to_string()))?;

@@ -565,6 +565,9 @@ impl<'s> Decoder<'s, '_> {
                 slots[position] = Some((key, member));
             } else if !field.pointer && matches!(self.schema.get(field.ty).shape, Shape::Duration) {
                 self.value(field.ty, &mut member)?;
+            } else if self.empty == Empty::Goes && field.pointer && self.is_time(field.ty) {
+                // what was decoded before points to the zero time
+                slots[position] = Some((key, member));
             }
             self.leave(back);
             self.fields.truncate(depth);
@@ -578,6 +581,10 @@ impl<'s> Decoder<'s, '_> {
         }
         *value = Value::Object(object);
         Ok(())
+    }
+
+    fn is_time(&self, id: TypeId) -> bool {
+        matches!(self.schema.get(id).shape, Shape::Time | Shape::MicroTime)
     }
 
     /// Go's error path names the structs that a field is embedded by.

@@ -226,6 +226,13 @@ fn clear(endpoint: &Endpoint, document: &mut Value, path: &str) {
 fn finish(endpoint: &Endpoint, object: &mut Value, old: Option<&Value>) {
     meta::set_text(object, "selfLink", "");
     endpoint.model.finish(object, old);
+    // the zero time says no more than none
+    if object
+        .at(&["metadata", "deletionTimestamp"])
+        .is_some_and(Value::is_null)
+    {
+        object.remove_at(&["metadata", "deletionTimestamp"]);
+    }
     if !endpoint.model.bare_items() {
         // custom resources keep their members' order; what the server itself writes has one
         meta::metadata_mut(object).sort();

@@ -212,6 +212,7 @@ fn recorded_writes() -> Vec<Recorded> {
                     };
                     let numbers = story.numbers.iter().filter_map(own).collect();
                     Some(json::Parsed {
+                        cut: false,
                         value: body.clone(),
                         duplicates: Vec::new(),
                         numbers,
@@ -392,4 +393,19 @@ fn numbers_of_a_patch_show_as_they_were_written() {
     }];
     let error = decode_tree(&everything().schema, id(POD), &mut value, Reader::Json(&numbers)).unwrap_err();
     assert!(error.0.contains("cannot unmarshal number 2.50 into"), "{error}");
+}
+
+#[test]
+fn a_pointer_to_the_zero_time_stays_as_null() {
+    let schema = &everything().schema;
+    let mut pod = json::from_slice(br#"{"metadata":{"deletionTimestamp":"0001-01-01T00:00:00Z"}}"#).unwrap();
+    decode(schema, id(POD), &mut pod, Source::default(), "").unwrap();
+    normalise(schema, id(POD), &mut pod).unwrap();
+    assert_eq!(
+        json::to_string(pod.get("metadata").unwrap()),
+        r#"{"deletionTimestamp":null}"#
+    );
+    let mut pod = json::from_slice(br#"{"metadata":{"deletionTimestamp":null}}"#).unwrap();
+    decode(schema, id(POD), &mut pod, Source::default(), "").unwrap();
+    assert_eq!(json::to_string(pod.get("metadata").unwrap()), "{}");
 }

@@ -205,6 +205,7 @@ fn recorded_custom_resources_are_judged_as_recorded() {
             let body = match step.get("body") {
                 Some(Value::String(text)) => json::parse(text.as_bytes()).ok(),
                 Some(body) => Some(json::Parsed {
+                    cut: false,
                     value: body.clone(),
                     duplicates: Vec::new(),
                     numbers: Vec::new(),
