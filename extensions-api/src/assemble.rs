@@ -18,6 +18,7 @@ use triptych_auth::authorization::follow::BringUp;
 use triptych_auth::authorization::index::RbacIndex;
 use triptych_auth::authorization::rbac::Rbac;
 use triptych_client::api::Api;
+use triptych_client::hook::Calls;
 use triptych_client::mirror::{Mirror, MirrorConfig};
 use triptych_object::Value;
 use triptych_registry::Services;
@@ -36,6 +37,7 @@ use triptych_storage::{Source, View};
 
 use crate::controller::{Controllers, StatusWriter};
 use crate::custom::claims::CustomResources;
+use crate::custom::conversion;
 use crate::custom::serving::Maker;
 use crate::definition::summary::Summary;
 use crate::definition::{GROUP, PREFIX, RESOURCE, endpoint};
@@ -43,7 +45,6 @@ use crate::namespaces::MirroredNamespaces;
 use crate::options::Settings;
 use crate::publish;
 use crate::quotas::CoreQuotas;
-use crate::unenforced::Unenforced;
 
 /// How Go calls the scheme that CRDs are in.
 const SCHEME: &str = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55";
@@ -153,12 +154,7 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
     let stores = Arc::new(Stores::open(&settings.storage, &storage_metrics).await?);
     let scheme = Arc::new(Scheme::new(Arc::new(table.schema), SCHEME, |_| true));
     let namespaces = mirrors.as_ref().map(|m| m.admission.namespaces.clone());
-    let mut plugins: Vec<Box<dyn Plugin>> = vec![
-        Box::new(NamespaceLifecycle(MirroredNamespaces(namespaces))),
-        Box::new(Unenforced {
-            allowed: settings.served.allow_unenforced.clone(),
-        }),
-    ];
+    let mut plugins: Vec<Box<dyn Plugin>> = vec![Box::new(NamespaceLifecycle(MirroredNamespaces(namespaces)))];
     let deciding: Arc<dyn Authorizer> = authorizer.clone();
     if let Some(mirrors) = &mirrors {
         plugins.extend(mirrors.admission.plugins(&deciding));
@@ -193,6 +189,14 @@ pub async fn bind(settings: Settings, table: Table, build: String) -> Result<Lis
         metrics: storage_metrics,
         scheme: scheme.clone(),
         services,
+        calls: Calls::new(
+            match &mirrors {
+                Some(mirrors) => mirrors.admission.cluster_services(),
+                None => Arc::new(conversion::NoServices),
+            },
+            conversion::MAX_CALLS,
+            conversion::AGENT,
+        ),
     };
     let custom = CustomResources::new(cache.clone(), view.clone(), &format!("{PREFIX}/"), maker);
     let controllers = Controllers::new(cache.clone(), view, StatusWriter(crds.clone()), custom.clone());

@@ -10,4 +10,3 @@ pub mod publish;
 pub mod quotas;
 pub mod rules;
 pub mod schema;
-pub mod unenforced;

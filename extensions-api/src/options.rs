@@ -14,7 +14,6 @@ use triptych_server::options::LogOptions;
 use triptych_server::served::{ServedOptions, ServedSettings};
 use triptych_storage::options::{StorageOptions, StorageSettings};
 
-use crate::unenforced::UNENFORCED;
 
 /// Serves CustomResourceDefinitions and the resources they define; the last tier of the chain.
 #[derive(Clone, Debug, Parser)]
@@ -92,7 +91,7 @@ impl Options {
                 .settings(&mut problems)
                 .map(|files| Some((core_api_servers, files)))
         };
-        let served = served.settings(resources, UNENFORCED, &mut problems);
+        let served = served.settings(resources, &[], &mut problems);
         let settings = (|| {
             Some(Settings {
                 serving: serving?,

@@ -1,11 +1,10 @@
-//! What stands before a version's endpoint: a cache that is only just filling, a conversion that nobody does.
+//! What stands before a version's endpoint: a cache that is only just filling.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use triptych_object::Status;
-use triptych_registry::{Endpoint, Handler, Request, Response, respond};
+use triptych_registry::{Endpoint, Handler, Request, Response};
 use triptych_storage::cache::CacheState;
 
 /// The first readers of a custom resource wait so long for its cache before they are told to come again.
@@ -28,22 +27,5 @@ impl Handler for VersionHandler {
             }
             self.endpoint.handle(request).await
         })
-    }
-}
-
-/// A version that only a webhook could convert to: refused, for converting it in another way would be wrong.
-pub struct Unconverted {
-    /// For the text.
-    pub kind: String,
-}
-
-impl Handler for Unconverted {
-    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        let why = format!(
-            "conversion webhook for {} failed: this server does not call conversion webhooks yet",
-            self.kind
-        );
-        let response = respond::failure(&Status::internal(why), &request.headers, &request.query);
-        Box::pin(std::future::ready(response))
     }
 }

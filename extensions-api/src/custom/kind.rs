@@ -1,7 +1,8 @@
 //! What all versions of a custom resource share: their schemas, and how a stored object becomes one of today.
 //!
-//! Contract: conversion strategy None. Whatever is read is pruned and defaulted by the schema of the version it is in;
-//! in another version it is the same object under another `apiVersion`, pruned by that version's schema.
+//! Contract: whatever is read is pruned and defaulted by the schema of the version it is in; in another version it is the
+//! same object under another `apiVersion`, pruned by that version's schema. Where a webhook converts, every version is a
+//! kind of its own that stores what it shows ([`CustomKind::storing`]), over a store that converts.
 
 use std::sync::Arc;
 
@@ -81,6 +82,16 @@ impl CustomKind {
             versions: versions.collect(),
             storage,
             group,
+        })
+    }
+
+    /// The same kind, its objects stored in another version and in no other.
+    pub fn storing(crd: &Value, base: &Arc<Schema>, version: usize) -> Option<CustomKind> {
+        let kind = CustomKind::of(crd, base)?;
+        Some(CustomKind {
+            storage: version,
+            mixed: false,
+            ..kind
         })
     }
 
@@ -166,6 +177,8 @@ pub struct StoredObjects {
     pub kind: Arc<CustomKind>,
     /// What selectors may name.
     pub fields: Vec<FieldPath>,
+    /// They come pruned and defaulted, from a store that converts.
+    pub complete: bool,
 }
 
 impl Decoder for StoredObjects {
@@ -174,6 +187,9 @@ impl Decoder for StoredObjects {
             return Err("the stored value is not JSON".into());
         }
         let stored = json::from_slice(value).map_err(|e| e.message)?;
+        if self.complete {
+            return Ok(value.clone());
+        }
         let mut document = stored.clone();
         self.kind.today(&mut document).map_err(|e| e.0)?;
         if document == stored {

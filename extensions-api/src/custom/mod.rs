@@ -2,6 +2,8 @@
 
 pub mod claims;
 pub mod columns;
+pub mod conversion;
+mod converting;
 mod handler;
 pub mod json_path;
 pub mod kind;

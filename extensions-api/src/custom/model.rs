@@ -92,7 +92,8 @@ fn keep_only_metadata(document: &mut Value) -> Vec<StrictError> {
     removed.into_iter().map(StrictError::Unknown).collect()
 }
 
-fn sort_members(value: &mut Value) {
+/// Orders the members of all objects by name.
+pub(super) fn sort_members(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(sort_members),
         Value::Object(map) => {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use triptych_client::hook::Calls;
 use triptych_object::{GroupResource, Gvk, Value, json};
 use triptych_registry::builtin::{BuiltIn, Scheme};
 use triptych_registry::collection::Collection;
@@ -19,10 +20,12 @@ use triptych_schema::managed::set::Filter;
 use triptych_schema::resource::{NameRule, Resource, Subresource, Verbs};
 use triptych_schema::types::{Kind, Name};
 use triptych_storage::stores::Stores;
-use triptych_storage::{Cache, CacheConfig, FieldPath, Metrics};
+use triptych_storage::{Cache, CacheConfig, FieldPath, Metrics, Store};
 
 use super::columns::Columns;
-use super::handler::{Unconverted, VersionHandler};
+use super::conversion::Converter;
+use super::converting::Converting;
+use super::handler::VersionHandler;
 use super::kind::{CustomKind, StoredObjects};
 use super::model::CustomModel;
 use super::scale_paths::{ScalePaths, members};
@@ -43,6 +46,8 @@ pub struct Maker {
     pub scheme: Arc<Scheme>,
     /// What all endpoints share.
     pub services: Arc<Services>,
+    /// How conversion webhooks are called.
+    pub calls: Arc<Calls>,
 }
 
 /// A CRD in service.
@@ -55,8 +60,10 @@ pub struct Serving {
     pub names: Names,
     /// With objects stored in these versions.
     stored_versions: Vec<String>,
-    /// Its objects.
+    /// Its objects, as they are stored.
     pub collection: Arc<Collection>,
+    /// Its objects in the other versions, where a webhook converts.
+    converted: Vec<Arc<Collection>>,
     /// Nothing may be created any more.
     pub terminating: Arc<AtomicBool>,
     endpoints: HashMap<String, Arc<Endpoint>>,
@@ -85,6 +92,7 @@ impl Serving {
     /// Ends its watches.
     pub fn close(&self) {
         self.collection.cache.close();
+        self.converted.iter().for_each(|collection| collection.cache.close());
     }
 }
 
@@ -117,25 +125,37 @@ impl Maker {
         }
         let kind = Arc::new(CustomKind::of(&crd, &self.scheme.schema)?);
         let versions = crd.array_at(&["spec", "versions"]);
-        let collection = Arc::new(self.collection(summary, &kind, versions));
+        let converter = Converter::of(&crd, &self.calls).map(Arc::new);
         let terminating = Arc::new(AtomicBool::new(summary.terminating));
-        let webhook = crd.str_at(&["spec", "conversion", "strategy"]) == "Webhook";
+        let (mut stored, mut converted) = (None, Vec::new());
         let (mut endpoints, mut handlers) = (HashMap::new(), HashMap::<String, Arc<dyn Handler>>::new());
+        let whole = match &converter {
+            Some(_) => None,
+            None => Some(Arc::new(self.collection(summary, &kind, versions, None))),
+        };
         for (i, version) in versions.iter().enumerate() {
             let name = version.str_at(&["name"]).to_owned();
             let served = version.get("served").and_then(Value::as_bool) == Some(true);
             if !served && i != kind.storage {
                 continue;
             }
-            let endpoint = Arc::new(self.endpoint(summary, &kind, i, &crd, &collection, &terminating)?);
-            endpoints.insert(name.clone(), endpoint.clone());
-            if webhook && i != kind.storage {
-                let unconverted = Unconverted {
-                    kind: endpoint.model.gvk().to_string(),
-                };
-                handlers.insert(name, Arc::new(unconverted));
-                continue;
+            let (own, collection) = match &converter {
+                Some(converter) => {
+                    let own = Arc::new(CustomKind::storing(&crd, &self.scheme.schema, i)?);
+                    let store = self.stores.of(&summary.group, &names.plural).clone();
+                    let store = Converting::new(store, own.clone(), i, kind.storage, converter.clone());
+                    let collection = self.collection(summary, &own, versions, Some(Arc::new(store)));
+                    (own, Arc::new(collection))
+                }
+                None => (kind.clone(), whole.clone()?),
+            };
+            let endpoint = Arc::new(self.endpoint(summary, &own, i, &crd, &collection, &terminating)?);
+            if i == kind.storage {
+                stored = Some(collection);
+            } else if converter.is_some() {
+                converted.push(collection);
             }
+            endpoints.insert(name.clone(), endpoint.clone());
             handlers.insert(name, Arc::new(VersionHandler { endpoint }));
         }
         Some(Serving {
@@ -143,14 +163,22 @@ impl Maker {
             generation: summary.generation,
             names: names.clone(),
             stored_versions: summary.stored_versions.clone(),
-            collection,
+            collection: stored?,
+            converted,
             terminating,
             endpoints,
             handlers,
         })
     }
 
-    fn collection(&self, crd: &Summary, kind: &Arc<CustomKind>, versions: &[Value]) -> Collection {
+    /// The objects as `converting` shows them, or as the tier's store does.
+    fn collection(
+        &self,
+        crd: &Summary,
+        kind: &Arc<CustomKind>,
+        versions: &[Value],
+        converting: Option<Arc<dyn Store>>,
+    ) -> Collection {
         let plural = &crd.accepted.plural;
         let mut fields: Vec<FieldPath> = Vec::new();
         for label in versions.iter().flat_map(labels) {
@@ -159,7 +187,8 @@ impl Maker {
             }
         }
         let prefix = format!("/{}/{plural}", crd.group);
-        let store = self.stores.of(&crd.group, plural).clone();
+        let complete = converting.is_some();
+        let store = converting.unwrap_or_else(|| self.stores.of(&crd.group, plural).clone());
         let config = CacheConfig {
             group: crd.group.as_str().into(),
             resource: plural.as_str().into(),
@@ -167,6 +196,7 @@ impl Maker {
             decoder: Arc::new(StoredObjects {
                 kind: kind.clone(),
                 fields: fields.clone(),
+                complete,
             }),
             indexes: Vec::new(),
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use triptych_auth::Authorizer;
-use triptych_client::hook::Calls;
+use triptych_client::hook::{Calls, Services};
 use triptych_client::{Api, Mirror, MirrorConfig};
 
 use crate::chain::Plugin;
@@ -73,10 +73,14 @@ impl Remote {
         own.into_iter().chain(&self.policies).cloned().collect()
     }
 
+    /// Where Services lead.
+    pub fn cluster_services(&self) -> Arc<dyn Services> {
+        Arc::new(ClusterServices(Mirrored::new(self.services.clone())))
+    }
+
     /// The plugins.
     pub fn plugins(&self, authorizer: &Arc<dyn Authorizer>) -> Vec<Box<dyn Plugin>> {
-        let services = ClusterServices(Mirrored::new(self.services.clone()));
-        let calls = Calls::new(Arc::new(services), MAX_CALLS, crate::webhook::AGENT);
+        let calls = Calls::new(self.cluster_services(), MAX_CALLS, crate::webhook::AGENT);
         let namespaces: Namespaces = Mirrored::new(self.namespaces.clone());
         let webhooks =
             |source: &Arc<Mirror>| Webhooks::new(source.clone(), calls.clone(), namespaces.clone(), authorizer.clone());
