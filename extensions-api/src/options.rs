@@ -14,7 +14,6 @@ use triptych_server::options::LogOptions;
 use triptych_server::served::{ServedOptions, ServedSettings};
 use triptych_storage::options::{StorageOptions, StorageSettings};
 
-
 /// Serves CustomResourceDefinitions and the resources they define; the last tier of the chain.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "extensions-api", version, max_term_width = 120)]

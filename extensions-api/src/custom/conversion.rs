@@ -122,7 +122,9 @@ impl Converter {
             ));
         }
         let pairs = documents.iter().zip(objects);
-        pairs.map(|(original, converted)| checked(original, converted, to)).collect()
+        pairs
+            .map(|(original, converted)| checked(original, converted, to))
+            .collect()
     }
 }
 
@@ -142,7 +144,10 @@ fn answered(answer: &Value, review: &str, uid: &str) -> Result<Vec<Value>, Strin
     if strict && answered != uid {
         return Err(format!("expected response.uid={uid:?}, got {answered:?}"));
     }
-    match (response.str_at(&["result", "status"]), response.str_at(&["result", "message"])) {
+    match (
+        response.str_at(&["result", "status"]),
+        response.str_at(&["result", "message"]),
+    ) {
         ("Success", _) => Ok(response.array_at(&["convertedObjects"]).to_vec()),
         (status, "") => Err(format!("response.result.status was '{status}', not 'Success'")),
         (_, message) => Err(message.to_owned()),
@@ -166,7 +171,10 @@ fn checked(original: &Value, mut converted: Value, to: &str) -> Result<Value, St
     for (member, shown) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let [before, after] = [original, &converted].map(|it| it.str_at(&["metadata", member]));
         if before != after {
-            return Err(returned("object", format!("must have the same {shown}: {before} != {after}")));
+            return Err(returned(
+                "object",
+                format!("must have the same {shown}: {before} != {after}"),
+            ));
         }
     }
     let metadata = metadata(original, &converted).map_err(|why| returned("metadata", why))?;
@@ -180,9 +188,15 @@ fn metadata(original: &Value, converted: &Value) -> Result<Value, String> {
         return Err("missing metadata in converted object".to_owned());
     };
     if given.as_object().is_none() {
-        return Err(format!("invalid metadata of type {} in converted object", go_type(given)));
+        return Err(format!(
+            "invalid metadata of type {} in converted object",
+            go_type(given)
+        ));
     }
-    let mut metadata = original.get("metadata").cloned().unwrap_or_else(|| Value::Object(Object::default()));
+    let mut metadata = original
+        .get("metadata")
+        .cloned()
+        .unwrap_or_else(|| Value::Object(Object::default()));
     for field in ["labels", "annotations"] {
         let Some(given) = given.get(field).filter(|given| !given.is_null()) else {
             metadata.remove_at(&[field]);
@@ -265,7 +279,10 @@ mod tests {
                 "returned invalid metadata: metadata.labels[x] must be a string, but is int64 in converted object",
             ),
         ] {
-            assert_eq!(refused(converted), format!("conversion webhook for g.x/v1, Kind=K {why}"));
+            assert_eq!(
+                refused(converted),
+                format!("conversion webhook for g.x/v1, Kind=K {why}")
+            );
         }
     }
 
@@ -281,7 +298,10 @@ mod tests {
                 "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=",
             ),
             (format!("{{{v1}}}"), "no response provided"),
-            (format!(r#"{{{v1},"response":{{"uid":"x"}}}}"#), r#"expected response.uid="u", got "x""#),
+            (
+                format!(r#"{{{v1},"response":{{"uid":"x"}}}}"#),
+                r#"expected response.uid="u", got "x""#,
+            ),
             (
                 format!(r#"{{{v1},"response":{{"uid":"u","result":{{"status":"Failed","message":"no"}}}}}}"#),
                 "no",

@@ -101,7 +101,10 @@ impl Shown {
             return Ok(value);
         }
         let document = json::from_slice(&value).map_err(|e| Error::Other(e.message))?;
-        let converted = self.converter.convert(vec![document], self.api_version(self.stored)).await;
+        let converted = self
+            .converter
+            .convert(vec![document], self.api_version(self.stored))
+            .await;
         let mut converted = converted.map_err(Error::Other)?;
         let Some(mut document) = converted.pop() else {
             return Err(Error::Other("the conversion webhook returned nothing".to_owned()));
