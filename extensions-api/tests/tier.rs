@@ -209,22 +209,6 @@ async fn rules_are_compiled_with_the_definition_and_hold_for_its_objects() {
     assert!(answer.message().contains("failed rule: self.n > 1"), "{answer}");
 }
 
-#[tokio::test]
-async fn what_is_not_done_yet_is_refused_by_name() {
-    let tier = Tier::start().await;
-    let mut crd = crd("widgets", "Widget", "Namespaced", SCHEMA);
-    let conversion = r#"{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com/convert"}}}"#;
-    crd.set_at(&["spec", "conversion"], json(conversion));
-    let answer = tier.define(&crd).await;
-    assert_eq!(answer.code, 403, "{answer}");
-    assert!(
-        answer
-            .message()
-            .contains("--allow-unenforced=customresourcedefinitions.conversion"),
-        "{answer}"
-    );
-}
-
 const SCHEMA: &str = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{
     "size":{"type":"integer"},"color":{"type":"string","default":"red"}}},
     "status":{"type":"object","properties":{"ready":{"type":"boolean"}}}}}"#;

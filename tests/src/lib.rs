@@ -1,5 +1,6 @@
 //! What whole-process tests and their programs share beyond the harness, which is [`triptych_local::cluster`].
 
+pub mod hook;
 pub mod isolation;
 pub mod load;
 pub mod raw;
