@@ -155,9 +155,9 @@ async fn each_version_is_read_written_and_watched_as_itself() {
         .unwrap();
     assert_eq!(refused.status, 500, "{}", refused.text());
     let why = refused.json().unwrap()["message"].as_str().unwrap().to_owned();
-    assert!(
-        why.contains("conversion webhook for conversion.example.com/v2, Kind=Box failed: no boxes today"),
-        "{why}"
+    assert_eq!(
+        why,
+        "conversion webhook for conversion.example.com/v1, Kind=Box failed: no boxes today"
     );
     assert_eq!(get(client, &format!("{V1}/old")).await["spec"], json!({"size": "7x9"}));
     let patched = client

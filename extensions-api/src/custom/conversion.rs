@@ -206,7 +206,7 @@ fn metadata(original: &Value, converted: &Value) -> Result<Value, String> {
             let kind = go_type(given);
             return Err(format!("invalid metadata.{field} of type {kind} in converted object"));
         };
-        for (key, value) in members.iter().filter(|(_, value)| value.as_str().is_none()) {
+        if let Some((key, value)) = members.iter().find(|(_, value)| value.as_str().is_none()) {
             let kind = go_type(value);
             return Err(format!(
                 "metadata.{field}[{key}] must be a string, but is {kind} in converted object"

@@ -121,7 +121,8 @@ pub fn too_large(wanted: Revision, current: Revision) -> Box<Status> {
 pub fn storage_status(error: &Error) -> Box<Status> {
     match error {
         Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
-        Error::TooLarge => Status::unknown(error.to_string()),
+        // what the store or a conversion says in its own words is passed on as it is
+        Error::TooLarge | Error::NoSpace | Error::Other(_) => Status::unknown(error.to_string()),
         Error::Timeout | Error::Unavailable(_) => Status::timeout(error, 1),
         Error::Closed => Status::service_unavailable("the server is shutting down", 1),
         other => Status::internal(other),
