@@ -4,14 +4,19 @@
 //! syntax errors that ANTLR's parser reports ([`crate::syntax`] finds them, here we only notice that there are some). Recursion is
 //! bounded as upstream bounds it, to 250 levels of each rule; a tree that is deep in several rules at once is refused as well.
 
+mod literals;
+mod operators;
+
 use std::sync::Arc;
 
-use crate::ast::{Ast, Entry, Expr, ExprKind, FieldInit, Literal};
+use self::operators::{AND, OR, Pending, RELATION, operator};
+use crate::ast::{Ast, Expr, ExprKind, Literal};
+
 use crate::lexer::{self, Kind, Token};
 use crate::macros;
 use crate::program::weight;
 use crate::source::{Issues, Location, Source};
-use crate::{syntax, unescape};
+use crate::syntax;
 
 /// Levels of each grammar rule.
 const MAX_DEPTH: usize = 250;
@@ -175,75 +180,6 @@ struct Parser<'a> {
     at: usize,
     nodes: Nodes,
     depth: Depth,
-}
-
-const OR: u8 = 1;
-const AND: u8 = 2;
-const RELATION: u8 = 3;
-const SUM: u8 = 4;
-const PRODUCT: u8 = 5;
-
-/// The function that an operator means, and how tightly it binds.
-fn operator(kind: Kind) -> Option<(&'static str, u8)> {
-    Some(match kind {
-        Kind::Or => ("_||_", OR),
-        Kind::And => ("_&&_", AND),
-        Kind::Less => ("_<_", RELATION),
-        Kind::LessEquals => ("_<=_", RELATION),
-        Kind::GreaterEquals => ("_>=_", RELATION),
-        Kind::Greater => ("_>_", RELATION),
-        Kind::Equals => ("_==_", RELATION),
-        Kind::NotEquals => ("_!=_", RELATION),
-        Kind::In => ("@in", RELATION),
-        Kind::Plus => ("_+_", SUM),
-        Kind::Minus => ("_-_", SUM),
-        Kind::Star => ("_*_", PRODUCT),
-        Kind::Slash => ("_/_", PRODUCT),
-        Kind::Percent => ("_%_", PRODUCT),
-        _ => return None,
-    })
-}
-
-/// Operands and operators that are not joined yet.
-#[derive(Default)]
-struct Pending {
-    operands: Vec<Option<Expr>>,
-    operators: Vec<(&'static str, u8, usize)>,
-}
-
-impl Pending {
-    /// Joins what binds at least as tightly as the operator that comes next; logical operators only when all of a kind are there, as they
-    /// become a balanced tree.
-    fn reduce(&mut self, nodes: &mut Nodes, next: u8) {
-        while let Some((function, binds, at)) = self.operators.last().copied() {
-            if binds < next || (binds == next && matches!(binds, OR | AND)) {
-                return;
-            }
-            let count = match binds {
-                OR | AND => self.operators.iter().rev().take_while(|o| o.1 == binds).count(),
-                _ => 1,
-            };
-            let ids: Vec<usize> = self
-                .operators
-                .drain(self.operators.len() - count..)
-                .map(|(_, _, start)| nodes.id(start))
-                .collect();
-            let first = self.operands.len() - count - 1;
-            let joined = match binds {
-                OR | AND => balanced(function, &ids, &mut self.operands[first..], 0),
-                _ => {
-                    let mut args = self.operands[first..].iter_mut().map(|o| o.take().unwrap_or_default());
-                    let kind = call(
-                        function,
-                        vec![args.next().unwrap_or_default(), args.next().unwrap_or_default()],
-                    );
-                    nodes.node(at, kind)
-                }
-            };
-            self.operands.truncate(first);
-            self.operands.push(Some(joined));
-        }
-    }
 }
 
 /// A function call.
@@ -488,159 +424,5 @@ impl Parser<'_> {
             Some(open) => self.call_or_macro(open, &text, None, args),
             None => self.nodes.node(name.start, ExprKind::Ident(text.into())),
         })
-    }
-
-    /// `a.b.C{…}`, if that is what follows the first name.
-    fn structure(&mut self, dot: &str, first: Token) -> Parsed<Option<Expr>> {
-        let mut length = 0;
-        while self.ahead(length) == Kind::Dot && self.ahead(length + 1) == Kind::Identifier {
-            length += 2;
-        }
-        if self.ahead(length) != Kind::LeftBrace {
-            return Ok(None);
-        }
-        let mut name = format!("{dot}{}", self.text(first));
-        for i in 0..length {
-            name.push_str(&self.text(self.tokens[self.at + i]));
-        }
-        self.at += length;
-        let open = self.next();
-        let id = self.nodes.id(open.start);
-        let mut fields = Vec::new();
-        self.separated(Kind::RightBrace, |p| {
-            let optional = p.take(Kind::Question).is_some();
-            let name = p.next();
-            let text = match name.kind {
-                Kind::Identifier => p.text(name),
-                Kind::EscapedIdentifier => {
-                    p.nodes.error(open.start + 1, "unsupported syntax: '`'");
-                    String::new()
-                }
-                _ => return Err(Stop::Syntax),
-            };
-            let colon = p.expect(Kind::Colon)?;
-            let id = p.nodes.id(colon.start);
-            let value = p.expr()?;
-            fields.push(FieldInit {
-                id,
-                name: text.into(),
-                value,
-                optional,
-            });
-            Ok(())
-        })?;
-        let kind = ExprKind::Struct {
-            name: name.into(),
-            fields,
-        };
-        Ok(Some(Expr { id, kind }))
-    }
-
-    /// Items between commas, one comma after the last allowed, up to a closing token.
-    fn separated(&mut self, close: Kind, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
-        if self.kind() != close && self.kind() != Kind::Comma {
-            loop {
-                item(self)?;
-                if self.kind() != Kind::Comma || self.ahead(1) == close {
-                    break;
-                }
-                self.next();
-            }
-        }
-        self.take(Kind::Comma);
-        self.expect(close)?;
-        Ok(())
-    }
-
-    fn list(&mut self) -> Parsed<Expr> {
-        let open = self.next();
-        let id = self.nodes.id(open.start);
-        let (mut items, mut optional) = (Vec::new(), Vec::new());
-        self.separated(Kind::RightBracket, |p| {
-            optional.push(p.take(Kind::Question).is_some());
-            items.push(p.expr()?);
-            Ok(())
-        })?;
-        let kind = ExprKind::List { items, optional };
-        Ok(Expr { id, kind })
-    }
-
-    fn map(&mut self) -> Parsed<Expr> {
-        let open = self.next();
-        let id = self.nodes.id(open.start);
-        let mut entries = Vec::new();
-        self.separated(Kind::RightBrace, |p| {
-            let optional = p.take(Kind::Question).is_some();
-            let key = p.expr()?;
-            let colon = p.expect(Kind::Colon)?;
-            let id = p.nodes.id(colon.start);
-            let value = p.expr()?;
-            entries.push(Entry {
-                id,
-                key,
-                value,
-                optional,
-            });
-            Ok(())
-        })?;
-        let kind = ExprKind::Map(entries);
-        Ok(Expr { id, kind })
-    }
-
-    fn literal(&mut self) -> Parsed<Expr> {
-        let start = self.token().start;
-        let negative = self.is_negative_literal() && self.take(Kind::Minus).is_some();
-        let token = self.next();
-        let text = self.text(token);
-        let signed = |text: &str| match negative {
-            true => format!("-{text}"),
-            false => text.to_owned(),
-        };
-        let made = match token.kind {
-            Kind::Int => match text.strip_prefix("0x") {
-                Some(hex) => i64::from_str_radix(&signed(hex), 16),
-                None => signed(&text).parse(),
-            }
-            .map(Literal::Int)
-            .map_err(|_| "invalid int literal".to_owned()),
-            Kind::Uint => {
-                let text = &text[..text.len() - 1];
-                match text.strip_prefix("0x") {
-                    Some(hex) => u64::from_str_radix(hex, 16),
-                    None => text.parse(),
-                }
-                .map(Literal::Uint)
-                .map_err(|_| "invalid uint literal".to_owned())
-            }
-            Kind::Float => match signed(&text).parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(Literal::Double(number)),
-                _ => Err("invalid double literal".to_owned()),
-            },
-            Kind::String => unescape::text(&text).map(|t| Literal::String(t.into())),
-            Kind::Bytes => unescape::bytes(&text[1..]).map(|b| Literal::Bytes(b.into())),
-            Kind::True => Ok(Literal::Bool(true)),
-            Kind::False => Ok(Literal::Bool(false)),
-            Kind::Null => Ok(Literal::Null),
-            _ => return Err(Stop::Syntax),
-        };
-        Ok(match made {
-            Ok(literal) => self.nodes.node(start, ExprKind::Literal(literal)),
-            Err(message) => self.nodes.error(start, message),
-        })
-    }
-}
-
-/// Joins terms by an operator so that the tree is as flat as can be; `ids[i]` is that of the operator after `terms[i]`.
-fn balanced(function: &str, ids: &[usize], terms: &mut [Option<Expr>], first: usize) -> Expr {
-    let middle = ids.len() / 2;
-    let side = |terms: &mut [Option<Expr>], ids: &[usize], first: usize| match ids {
-        [] => terms.get_mut(first).and_then(Option::take).unwrap_or_default(),
-        ids => balanced(function, ids, terms, first),
-    };
-    let left = side(terms, &ids[..middle], first);
-    let right = side(terms, &ids[middle + 1..], first + middle + 1);
-    Expr {
-        id: ids[middle],
-        kind: call(function, vec![left, right]),
     }
 }

@@ -49,6 +49,26 @@ pub fn coerce(
     Ok(strict)
 }
 
+/// Coerces `apiVersion`, `kind` and `metadata` of the resources embedded in a value at `path`, and those of the value itself if it is
+/// one; what is malformed is told with its place.
+pub fn coerce_embedded(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    path: &str,
+    is_resource: bool,
+) -> Result<(), Error> {
+    let mut coercer = Embedded {
+        schema,
+        drop_malformed: false,
+        strict: Vec::new(),
+    };
+    if is_resource {
+        coercer.resource(value, path)?;
+    }
+    coercer.members(ty, value, path)
+}
+
 /// Decodes `metadata` of the object at `path` as ObjectMeta; its error is that of the decoder alone.
 fn metadata(schema: &Schema, object: &mut Value, path: &str, drop_malformed: bool) -> Result<Vec<StrictError>, String> {
     let Some(id) = schema.named(OBJECT_META) else {

@@ -39,6 +39,22 @@ pub fn embedded(
     errors
 }
 
+/// Validates a value that is a resource, whatever its type says of it, as [`embedded`] does those in it.
+pub fn resource(
+    schema: &Schema,
+    root: TypeId,
+    value: &Value,
+    prefix: &str,
+    check_metadata: &dyn Fn(&Value, &str, &mut ErrorList),
+) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if !matches!(&schema.get(root).shape, Shape::Struct(s) if s.embedded_resource) {
+        check_resource(value, prefix, check_metadata, &mut errors);
+    }
+    errors.append(embedded(schema, root, value, prefix, check_metadata));
+    errors
+}
+
 fn child(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use triptych_object::Value;
 use triptych_object::field::{Error, ErrorList};
-use triptych_schema::custom::{Coercion, coerce};
+use triptych_schema::custom::coerce_embedded;
 use triptych_schema::prune::prune;
 use triptych_schema::structural::Structural;
 use triptych_schema::types::{Schema, TypeId};
@@ -36,13 +36,19 @@ fn surrounding(schema: &Value, base: &Arc<Schema>) -> Structural {
     Structural::import(base.clone(), &whole)
 }
 
-/// The default within such an object, if nothing had to be pruned.
-fn is_pruned(schema: &Value, default: &Value, base: &Arc<Schema>) -> Option<(Structural, Value)> {
+/// The type of that member.
+fn part(types: &Structural) -> Option<TypeId> {
+    let fields = types.schema.get(types.root).as_struct()?;
+    fields.field(PART).map(|field| field.ty)
+}
+
+/// The schema of such an object, if nothing of the default in it had to be pruned.
+fn is_pruned(schema: &Value, default: &Value, base: &Arc<Schema>) -> Option<Structural> {
     let around = surrounding(schema, base);
     let object = Value::from([(PART, default.clone())]);
     let mut pruned = object.clone();
     prune(&around.schema, around.root, &mut pruned);
-    (pruned == object).then_some((around, object))
+    (pruned == object).then_some(around)
 }
 
 struct Walk<'a> {
@@ -127,22 +133,12 @@ impl Walk<'_> {
             let why = "must not have unknown fields";
             self.errors.push(Error::invalid(at, default.clone(), why));
         }
-        let (types, object) = pruned.unwrap_or_else(|| {
-            let object = Value::from([(PART, default.clone())]);
-            (surrounding(s, self.base), object)
-        });
-        let mut coerced = object.clone();
-        if let Err(why) = coerce(&types.schema, types.root, &mut coerced, Coercion::default()) {
-            self.errors.push(Error::invalid(at, default.clone(), why.0));
+        let types = pruned.unwrap_or_else(|| surrounding(s, self.base));
+        let Some(ty) = part(&types) else { return };
+        if let Err(error) = coerce_embedded(&types.schema, ty, &mut default.clone(), at, false) {
+            self.errors.push(error);
             return;
         }
-        let part = types
-            .schema
-            .get(types.root)
-            .as_struct()
-            .and_then(|s| s.field(PART))
-            .map(|f| f.ty);
-        let Some(ty) = part else { return };
         let embedded = validate::embedded(&types.schema, ty, default, at, &embedded_metadata);
         if !embedded.is_empty() {
             self.errors.append(embedded);
@@ -189,13 +185,10 @@ impl Walk<'_> {
         }
         let types = Structural::import(self.base.clone(), around.object);
         let mut coerced = object.clone();
-        let problem = match coerce(&types.schema, types.root, &mut coerced, Coercion::default()) {
-            Err(why) => Some(format!("metadata: {}", why.0)),
-            Ok(_) => {
-                let mut errors = ErrorList::new();
-                if let Some(metadata) = coerced.get("metadata") {
-                    embedded_metadata(metadata, "metadata", &mut errors);
-                }
+        let problem = match coerce_embedded(&types.schema, types.root, &mut coerced, "", true) {
+            Err(error) => Some(error.to_string()),
+            Ok(()) => {
+                let errors = validate::resource(&types.schema, types.root, &coerced, "", &embedded_metadata);
                 (!errors.is_empty()).then(|| errors.aggregate())
             }
         };
@@ -205,14 +198,70 @@ impl Walk<'_> {
             return;
         }
         let types = surrounding(s, self.base);
-        let part = types
-            .schema
-            .get(types.root)
-            .as_struct()
-            .and_then(|s| s.field(PART))
-            .map(|f| f.ty);
-        if let Some(ty) = part {
+        if let Some(ty) = part(&types) {
             self.value(s, &types, ty, default, at, around.way.is_empty());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use triptych_object::json;
+
+    fn found(properties: &str) -> Vec<String> {
+        let base = Arc::new(crate::schema::load().unwrap().schema);
+        let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
+        let schema = json::from_slice(schema.as_bytes()).unwrap();
+        check(&schema, "s", &base, true)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    const EMBEDDED: &str = r#""type":"object","x-kubernetes-embedded-resource":true"#;
+
+    #[test]
+    fn malformed_metadata_of_an_embedded_default_is_told_where_it_stands() {
+        let wrong = |default: &str| found(&format!(r#"{{"e":{{{EMBEDDED},"default":{default}}}}}"#));
+        assert_eq!(
+            wrong(r#"{"apiVersion":42,"kind":"A"}"#),
+            ["s.properties[e].default.apiVersion: Invalid value: 42: must be a string"]
+        );
+        assert_eq!(
+            wrong(r#"{"apiVersion":"v1","kind":"A","metadata":42}"#),
+            [
+                "s.properties[e].default.metadata: Invalid value: 42: json: cannot unmarshal number into Go value of type v1.ObjectMeta"
+            ]
+        );
+        assert_eq!(
+            wrong(r#"{"kind":"A"}"#),
+            ["s.properties[e].default.apiVersion: Required value"]
+        );
+    }
+
+    #[test]
+    fn defaults_within_metadata_must_make_a_valid_object() {
+        let inside = |properties: &str| found(&format!(r#"{{"e":{{{EMBEDDED},"properties":{properties}}}}}"#));
+        let errors = inside(r#"{"kind":{"type":"string","default":"%"}}"#);
+        let expected = r#"s.properties[e].properties[kind].default: Invalid value: "%": must result in valid metadata: kind: Invalid value: "%": may have mixed case, but should otherwise match: a DNS-1035 label"#;
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{errors:?}");
+        assert!(inside(r#"{"kind":{"type":"string","default":"Some"}}"#).is_empty());
+        let errors =
+            inside(r#"{"metadata":{"type":"object","properties":{"name":{"type":"string","default":"a/b"}}}}"#);
+        let expected = r#"s.properties[e].properties[metadata].properties[name].default: Invalid value: "a/b": must result in valid metadata: metadata.name: Invalid value: "a/b": "#;
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{errors:?}");
+    }
+
+    #[test]
+    fn defaults_hold_what_their_schema_and_its_rules_allow() {
+        assert_eq!(
+            found(r#"{"a":{"type":"object","properties":{"b":{"type":"string"}},"default":{"c":1}}}"#),
+            [r#"s.properties[a].default: Invalid value: {"c":1}: must not have unknown fields"#]
+        );
+        assert_eq!(
+            found(r#"{"a":{"type":"integer","default":1,"x-kubernetes-validations":[{"rule":"self > 1"}]}}"#),
+            ["s.properties[a].default: Invalid value: 1: failed rule: self > 1"]
+        );
     }
 }

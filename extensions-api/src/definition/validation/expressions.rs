@@ -23,7 +23,7 @@ const NAMED: usize = 4;
 /// What is known of a node when its rules are looked at.
 #[derive(Clone)]
 pub struct Scope {
-    declared: Option<Arc<Declared>>,
+    declared: Arc<Declared>,
     /// How many values the node may have in one object; `None` if nothing bounds them.
     cardinality: Option<u64>,
 }
@@ -32,12 +32,13 @@ impl Scope {
     /// At the root of a schema.
     pub fn root(schema: &Value) -> Scope {
         Scope {
-            declared: Some(Declared::read(schema, true)),
+            declared: Declared::read(schema, true),
             cardinality: Some(1),
         }
     }
 
-    fn below(&self, parent: &Value, declared: Option<&Arc<Declared>>) -> Scope {
+    /// What the types around do not know of is looked at on its own.
+    fn below(&self, parent: &Value, schema: &Value, declared: Option<&Arc<Declared>>) -> Scope {
         let bound = |name: &str| given(parent, name).and_then(Value::as_i64).map(|n| n.max(0) as u64);
         let elements = match text(parent, "type") {
             "object" if given(parent, "additionalProperties").is_some() => bound("maxProperties"),
@@ -46,19 +47,19 @@ impl Scope {
         };
         let product = self.cardinality.zip(elements).map(|(a, b)| a.saturating_mul(b));
         Scope {
-            declared: declared.cloned(),
+            declared: declared.cloned().unwrap_or_else(|| Declared::read(schema, false)),
             cardinality: product,
         }
     }
 
     /// At a property of a node.
-    pub fn property(&self, parent: &Value, name: &str) -> Scope {
-        self.below(parent, self.declared.as_ref().and_then(|d| d.member(name)))
+    pub fn property(&self, parent: &Value, name: &str, schema: &Value) -> Scope {
+        self.below(parent, schema, self.declared.member(name))
     }
 
     /// At the items or values of a node.
-    pub fn element(&self, parent: &Value) -> Scope {
-        self.below(parent, self.declared.as_ref().and_then(|d| d.element()))
+    pub fn element(&self, parent: &Value, schema: &Value) -> Scope {
+        self.below(parent, schema, self.declared.element())
     }
 }
 
@@ -111,8 +112,8 @@ impl Expressions {
     /// Looks at the rules of a node; `uncorrelatable` is the path within which old and new values cannot be told to be the same.
     pub fn node(&mut self, schema: &Value, path: &str, scope: &Scope, uncorrelatable: Option<&str>) {
         let path = format!("{path}.x-kubernetes-validations");
-        let typed = scope.declared.as_ref().and_then(|d| Some((d, d.cel_type()?)));
-        let Some((declared, ty)) = typed else {
+        let declared = &scope.declared;
+        let Some(ty) = declared.cel_type() else {
             let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
             self.push(Error::internal(path, why));
             return;

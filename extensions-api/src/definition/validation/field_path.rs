@@ -58,13 +58,23 @@ fn unescape(text: &str) -> Result<String, String> {
             out.push(c);
             continue;
         }
-        match chars.next() {
-            Some(c @ ('\'' | '\\')) => out.push(c),
-            other => {
-                let shown: String = other.into_iter().collect();
-                return Err(format!("invalid string literal: invalid escape char \\{shown}"));
+        // A backslash at the end, or before a line break, stands for itself.
+        match chars.clone().next() {
+            None | Some('\n') => {
+                out.push(c);
+                continue;
             }
+            Some('a') => out.push('\u{7}'),
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('t') => out.push('\t'),
+            Some('v') => out.push('\u{b}'),
+            Some(c @ ('\'' | '\\')) => out.push(c),
+            Some(other) => return Err(format!("invalid string literal: invalid escape char \\{other}")),
         }
+        chars.next();
     }
     Ok(out)
 }
@@ -115,5 +125,19 @@ mod tests {
         assert_eq!(go(".spec['a']", false).unwrap_err(), "array notation is not allowed");
         assert_eq!(go(".spec.b", false).unwrap_err(), "does not refer to a valid field");
         assert_eq!(go("spec", false).unwrap_err(), "expected [ or . but got: spec");
+    }
+
+    #[test]
+    fn quoted_names_may_have_escapes() {
+        let schema =
+            json::from_slice(br#"{"properties":{"it's":{"type":"string"},"a\tb":{"type":"number"}}}"#).unwrap();
+        let go = |path: &str| follow(path, &schema, true).map(|(_, s)| s.str_at(&["type"]).to_owned());
+        assert_eq!(go(r"['it\'s']").unwrap(), "string");
+        assert_eq!(go(r"['a\tb']").unwrap(), "number");
+        assert_eq!(
+            go(r"['a\qb']").unwrap_err(),
+            r"invalid string literal: invalid escape char \q"
+        );
+        assert_eq!(go(r"['a\bb']").unwrap_err(), "does not refer to a valid field");
     }
 }

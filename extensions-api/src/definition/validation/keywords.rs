@@ -163,7 +163,7 @@ impl Walk<'_> {
         let correlatable = matches!(text(s, "x-kubernetes-map-type"), "" | "granular" | "atomic");
         for (name, property) in map(s, "properties") {
             let mut inside = below(place, format!("{}.properties[{name}]", place.path));
-            inside.scope = place.scope.as_ref().map(|scope| scope.property(s, name));
+            inside.scope = place.scope.as_ref().map(|scope| scope.property(s, name, property));
             if !correlatable {
                 inside.uncorrelatable.get_or_insert_with(|| place.path.clone());
             }
@@ -179,19 +179,19 @@ impl Walk<'_> {
     }
 
     fn items(&mut self, s: &Value, place: &Place) {
-        let within = |path: String| {
+        let within = |path: String, items: &Value| {
             let mut inside = below(place, path);
-            inside.scope = place.scope.as_ref().map(|scope| scope.element(s));
+            inside.scope = place.scope.as_ref().map(|scope| scope.element(s, items));
             if text(s, "x-kubernetes-list-type") != "map" {
                 inside.uncorrelatable.get_or_insert_with(|| place.path.clone());
             }
             inside
         };
         if let Some(items) = child(s, "items") {
-            self.node(items, &within(at(place, "items")));
+            self.node(items, &within(at(place, "items"), items));
         }
         for (i, item) in list(s, "items").iter().enumerate() {
-            self.node(item, &within(format!("{}.items[{i}]", place.path)));
+            self.node(item, &within(format!("{}.items[{i}]", place.path), item));
         }
     }
 
@@ -206,7 +206,7 @@ impl Walk<'_> {
         }
         if let Some(values) = child(s, "additionalProperties") {
             let mut inside = below(place, at(place, "additionalProperties"));
-            inside.scope = place.scope.as_ref().map(|scope| scope.element(s));
+            inside.scope = place.scope.as_ref().map(|scope| scope.element(s, values));
             if place.in_meta {
                 inside.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
             }
