@@ -214,6 +214,18 @@ impl BuiltIn {
     /// A kind that is stored in its own version.
     pub fn new(scheme: &Arc<Scheme>, gvk: Gvk, strategy: Arc<dyn Strategy>) -> Option<BuiltIn> {
         let ty = scheme.find(&gvk)?;
+        BuiltIn::of_type(scheme, gvk, ty, strategy)
+    }
+
+    /// The options of a connection: a kind that is in no document of its own.
+    pub fn options(scheme: &Arc<Scheme>, gvk: Gvk) -> Option<BuiltIn> {
+        let package = internal_package(&gvk.group);
+        let name = format!("io.k8s.api.{package}.{}.{}", gvk.version, gvk.kind);
+        let ty = scheme.schema.named(&name)?;
+        BuiltIn::of_type(scheme, gvk, ty, Arc::new(crate::strategy::Plain))
+    }
+
+    fn of_type(scheme: &Arc<Scheme>, gvk: Gvk, ty: TypeId, strategy: Arc<dyn Strategy>) -> Option<BuiltIn> {
         let mut empty = Value::object();
         decode::normalise(&scheme.schema, ty, &mut empty).ok()?;
         Some(BuiltIn {

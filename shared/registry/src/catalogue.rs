@@ -286,14 +286,19 @@ fn subhandler(
 ) -> Option<Subhandler> {
     let (group, version, name) = (&*resource.group, &*resource.version, &*resource.resource);
     let kinds = making.kinds;
-    if let Some(responder) = kinds.find_responder(group, name, &sub.name) {
-        return Some(Subhandler::Responder(responder));
-    }
     let model_of = |gvk: Gvk| -> Option<Arc<dyn Model>> {
         let strategy: Arc<dyn Strategy> = Arc::new(Plain);
         Some(Arc::new(BuiltIn::new(making.scheme, gvk, strategy)?))
     };
     let gvk = Gvk::new(&*sub.kind.group, &*sub.kind.version, &*sub.kind.kind);
+    if let Some(responder) = kinds.find_responder(group, name, &sub.name) {
+        return Some(match &sub.form {
+            SubresourceForm::Connect(_) => {
+                Subhandler::Connection(Arc::new(BuiltIn::options(making.scheme, gvk)?), responder)
+            }
+            _ => Subhandler::Responder(responder),
+        });
+    }
     if let Some(action) = kinds.find_action(group, name, &sub.name) {
         let mut model = BuiltIn::new(making.scheme, gvk, Arc::new(Plain))?;
         model.also_accepts = action.also_accepts();

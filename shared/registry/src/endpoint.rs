@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_object::{GroupResource, Gvr, RequestInfo, Status, StatusResult, UserInfo, Value};
-use triptych_schema::resource::Resource;
+use triptych_schema::resource::{Resource, SubresourceForm};
 
 use crate::admission::{Admission, Warnings};
 use crate::builtin::Scheme;
@@ -96,6 +96,8 @@ pub enum Subhandler {
     Scale(Arc<crate::scale::Scale>),
     /// A document posted to it, decoded by this model.
     Action(Arc<dyn Model>, Arc<dyn Action>),
+    /// A connection, whose options are documents of this model.
+    Connection(Arc<dyn Model>, Arc<dyn Responder>),
     /// Anything else.
     Responder(Arc<dyn Responder>),
 }
@@ -196,7 +198,8 @@ impl Endpoint {
             "" => self.resource.verbs,
             name => match self.resource.subresource(name) {
                 Some(sub) if self.subresources.contains_key(name) => {
-                    if matches!(self.subresources.get(name), Some(Subhandler::Responder(_))) {
+                    let handler = self.subresources.get(name);
+                    if let Some(Subhandler::Responder(_) | Subhandler::Connection(..)) = handler {
                         return Ok(());
                     }
                     sub.verbs
@@ -284,6 +287,12 @@ impl Endpoint {
         };
         match (handler, request.info.verb.as_str()) {
             (Subhandler::Responder(responder), _) => responder.respond(request).await,
+            (Subhandler::Connection(model, responder), _) => {
+                if self.connects_by(&request.info.subresource, &request.method) {
+                    write::connect::admit(self, &**model, request, warnings).await?;
+                }
+                responder.respond(request).await
+            }
             (Subhandler::Action(model, action), _) => {
                 write::action::run(self, &**model, &**action, request, warnings).await
             }
@@ -292,6 +301,14 @@ impl Endpoint {
             (Subhandler::Object(strategy), "update") => write::update::update(self, strategy, request, warnings).await,
             (Subhandler::Object(strategy), "patch") => write::patch::patch(self, strategy, request, warnings).await,
             _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    /// Whether a subresource is connected to by this method.
+    fn connects_by(&self, subresource: &str, method: &http::Method) -> bool {
+        match self.resource.subresource(subresource).map(|sub| &sub.form) {
+            Some(SubresourceForm::Connect(methods)) => methods.iter().any(|known| **known == *method.as_str()),
+            _ => false,
         }
     }
 

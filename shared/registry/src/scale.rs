@@ -64,7 +64,7 @@ fn names(path: &[String]) -> Vec<&str> {
 
 impl Scale {
     /// The Scale of an object, as it is answered.
-    fn of(&self, object: &Value) -> Value {
+    pub(crate) fn of(&self, object: &Value) -> Value {
         let mut metadata = triptych_object::Object::new();
         for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             if let Some(value) = object.at(&["metadata", member]) {
@@ -88,6 +88,12 @@ impl Scale {
             ("spec", spec),
             ("status", status),
         ])
+    }
+
+    /// Puts back into an object what was changed of its Scale.
+    pub(crate) fn put_back(&self, scale: &Value, object: &mut Value) {
+        let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+        object.set_at(&names(&self.spec_replicas), Value::Int(replicas));
     }
 
     /// The same with its managers, as a write starts from it.

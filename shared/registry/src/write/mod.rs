@@ -6,6 +6,7 @@
 //! the swap.
 
 pub mod action;
+pub mod connect;
 pub mod create;
 pub mod delete;
 pub mod fields;

@@ -13,10 +13,11 @@ use triptych_storage::{Entry, Expect, Object, Revision, Write, WriteError};
 
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::collection::{Collection, storage_status};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Subhandler};
 use crate::model::Model;
 use crate::object_meta::{self, Naming, RepeatedMetaChecks};
 use crate::request::Request;
+use crate::scale::Scale;
 use crate::strategy::{Context, Reservations, Strategy};
 use crate::write::{Candidate, paths};
 
@@ -352,6 +353,17 @@ impl Asked<'_> {
         let Some(object) = object else {
             return admission.mutate(&self.attributes(&gvr), None, old, warnings).await;
         };
+        if let Some(scale) = self.scale() {
+            let (mut shown, old) = (scale.of(object), old.map(|old| scale.of(old)));
+            let before = shown.clone();
+            admission
+                .mutate(&self.attributes(&gvr), Some(&mut shown), old.as_ref(), warnings)
+                .await?;
+            if shown != before {
+                scale.put_back(&shown, object);
+            }
+            return Ok(());
+        }
         const MANAGED: [&str; 2] = ["metadata", "managedFields"];
         let before = object.at(&MANAGED).cloned();
         admission
@@ -381,21 +393,37 @@ impl Asked<'_> {
         if admission.ignores(self.operation, &gvr) {
             return Ok(());
         }
+        if let Some(scale) = self.scale() {
+            let (shown, old) = (object.map(|object| scale.of(object)), old.map(|old| scale.of(old)));
+            let attributes = self.attributes(&gvr);
+            return admission
+                .validate(&attributes, shown.as_ref(), old.as_ref(), warnings)
+                .await;
+        }
         admission.validate(&self.attributes(&gvr), object, old, warnings).await
     }
 
+    /// Admission sees a write through `scale` as one of a Scale.
+    fn scale(&self) -> Option<&Scale> {
+        match self.endpoint.subresources.get(&self.request.info.subresource) {
+            Some(Subhandler::Scale(scale)) => Some(scale),
+            _ => None,
+        }
+    }
+
     fn attributes<'a>(&'a self, resource: &'a Gvr) -> Attributes<'a> {
+        let model = self.scale().map_or(self.model, |scale| &*scale.model);
         Attributes {
             operation: self.operation,
             resource,
             subresource: &self.request.info.subresource,
-            kind: self.model.gvk(),
+            kind: model.gvk(),
             namespace: &self.request.info.namespace,
             name: self.name,
             user: &self.request.user,
             dry_run: self.dry_run,
             options: Some(self.options),
-            model: self.model,
+            model,
             deadline: self.request.deadline,
         }
     }
