@@ -83,12 +83,14 @@ fn is_local(object: &Value) -> bool {
 
 fn validate(object: &Value, errors: &mut ErrorList) {
     let (group, version) = (object.str_at(&["spec", "group"]), object.str_at(&["spec", "version"]));
-    let name = meta::name(object);
     let wanted = format!("{version}.{group}");
     // kube-apiserver's own check of names stops at what cannot be part of a path
-    if !name.is_empty() && names::path_segment_name(name).is_empty() && name != wanted {
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&wanted));
-        errors.push(Error::invalid("metadata.name", name, detail));
+    let prefix = meta::text(object, "generateName");
+    for (field, name) in [("metadata.generateName", prefix), ("metadata.name", meta::name(object))] {
+        if !name.is_empty() && names::path_segment_name(name).is_empty() && name != wanted {
+            let detail = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&wanted));
+            errors.push(Error::invalid(field, name, detail));
+        }
     }
     if group.is_empty() && version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";

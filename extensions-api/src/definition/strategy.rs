@@ -39,6 +39,11 @@ fn note_stored_version(crd: &mut Value) {
 }
 
 impl Strategy for Definitions {
+    /// Of the status there are none.
+    fn shows_tables(&self) -> bool {
+        false
+    }
+
     fn default(&self, crd: &mut Value) {
         let kind = crd.str_at(&["spec", "names", "kind"]).to_owned();
         if !kind.is_empty() {
