@@ -118,7 +118,7 @@ async fn nothing_is_lost(builder: Builder) {
             acknowledged.created.len(),
             acknowledged.revisions.len()
         );
-        let enough = if path == API_SERVICES { 10 } else { 100 };
+        let enough = if path == API_SERVICES { 5 } else { 20 };
         assert!(acknowledged.revisions.len() > enough, "{path}: there was no load");
         let lost: Vec<_> = acknowledged
             .created

@@ -32,6 +32,7 @@ use crate::answer::{Asked, Refusal};
 use crate::body::Body;
 use crate::claim::{Claim, Claims};
 use crate::connection::{Connection, InUse};
+use crate::discovery::fetch::WAIT;
 use crate::forward::{Forwarded, forward};
 use crate::health::is_health_path;
 use crate::inflight::{Inflight, Place};
@@ -254,7 +255,17 @@ impl Chain {
             return self.own(connection, own, exchange).await;
         }
         let limit = tokio::time::Instant::from_std(exchange.started + exchange.limit);
-        match tokio::time::timeout_at(limit, self.own(connection, own, exchange)).await {
+        // A neighbour that only waits for news does not hold up the end.
+        let waits = own.parts.headers.contains_key(WAIT);
+        let answered = async {
+            tokio::select! {
+                outcome = self.own(connection, own, exchange) => outcome,
+                () = self.links.lifecycle.reached(Phase::Draining), if waits => {
+                    Err(Refusal::Answer(answer::shutting_down()))
+                }
+            }
+        };
+        match tokio::time::timeout_at(limit, answered).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 self.terminated(exchange, 504);

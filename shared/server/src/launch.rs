@@ -6,6 +6,10 @@ use crate::lifecycle::Shutdown;
 use crate::logging;
 use crate::options::LogOptions;
 
+/// Of every thread that answers requests: documents nest up to a thousand levels and some code recurses into them. Only what
+/// is used becomes resident.
+const STACK: usize = 16 * 1024 * 1024;
+
 /// Answers `--build-id`, by which the launcher tells whether a binary belongs to it and what it takes without effect.
 pub fn asked_for_build_id(build: &str, unenforced: &[&str]) -> bool {
     if !std::env::args().skip(1).eq(["--build-id"]) {
@@ -31,7 +35,10 @@ where
 {
     logging::init(log);
     let outcome = check().and_then(|settings| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_stack_size(STACK)
+            .build();
         runtime.map_err(|e| e.to_string())?.block_on(async {
             let shutdown = Shutdown::on_signals().map_err(|e| e.to_string())?;
             run(settings, shutdown).await.map_err(|e| triptych_options::chain(&e))

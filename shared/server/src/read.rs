@@ -1,6 +1,7 @@
 //! Reading a request's body, bounded per request and in sum.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -13,6 +14,7 @@ use triptych_object::Status;
 /// A body may have so many bytes, as in kube-apiserver.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 /// So many bytes of a body that is too large are still taken.
+const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 const MAX_DRAINED: usize = 16 * 1024 * 1024;
 /// Bodies of at most this size are not counted against the budget.
 const SMALL: usize = 64 * 1024;
@@ -41,7 +43,8 @@ fn too_large() -> Box<Status> {
 /// Takes the rest of a body that is too large, within bounds, so that an HTTP/1.1 client comes to read the answer.
 async fn drain(mut body: Incoming) {
     let mut taken = 0;
-    while let Some(Ok(frame)) = body.frame().await {
+    // who sends nothing more for a while waits for the answer
+    while let Ok(Some(Ok(frame))) = tokio::time::timeout(DRAIN_PAUSE, body.frame()).await {
         taken += frame.data_ref().map_or(0, Bytes::len);
         if taken > MAX_DRAINED {
             return;

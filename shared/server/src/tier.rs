@@ -17,6 +17,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
@@ -37,6 +38,9 @@ use crate::paths::{Index, MetricsPage, Version};
 use crate::serve::{self, Http2};
 use crate::tasks::Tasks;
 use crate::tls;
+
+/// What takes longer to end is told of.
+const SOON: Duration = Duration::from_secs(2);
 
 /// Why a tier cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -339,6 +343,9 @@ impl Bound {
         tokio::time::sleep(settings.shutdown_delay).await;
         lifecycle.advance(Phase::Draining);
         let patience = settings.watch_grace + settings.request_timeout;
+        if let Err(still) = tasks.wait(patience.min(SOON)).await {
+            tracing::info!(?still, "waiting for what is under way");
+        }
         if let Err(still) = tasks.wait(patience).await {
             tracing::info!(?still, "stopping although not everything has ended");
         }
