@@ -162,6 +162,25 @@ pub fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     lexer.tokens
 }
 
+/// The text between two places without what is no token.
+pub fn recognized(source: &Source, from: usize, to: usize) -> String {
+    let mut lexer = Lexer {
+        chars: source.chars(),
+        tokens: Vec::new(),
+    };
+    let (mut text, mut at) = (String::new(), from);
+    while at < to {
+        at = match lexer.token(at) {
+            Ok(end) => {
+                text.push_str(&source.slice(at, end.min(to)));
+                end
+            }
+            Err(stuck) => stuck + 1,
+        };
+    }
+    text
+}
+
 struct Lexer<'a> {
     chars: &'a [char],
     tokens: Vec<Token>,

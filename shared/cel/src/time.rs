@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::LazyLock;
 
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use regex::Regex;
 use triptych_object::duration;
@@ -149,9 +151,9 @@ impl Timestamp {
                 text
             )
         };
-        let date: jiff::civil::Date = text.parse().map_err(|_| refuse())?;
-        let midnight = TimeZone::UTC.to_timestamp(date.at(0, 0, 0, 0)).map_err(|_| refuse())?;
-        Timestamp::new(midnight.as_second(), 0).map_err(|e| e.to_string())
+        let date: Date = text.parse().map_err(|_| refuse())?;
+        let days = (date - Date::constant(1970, 1, 1)).get_days();
+        Timestamp::new(i64::from(days) * 86_400, 0).map_err(|e| e.to_string())
     }
 
     /// Seconds since 1970.
@@ -191,16 +193,31 @@ impl Timestamp {
         Span::checked(self.total() - other.total())
     }
 
-    /// Date and time of day in UTC or another zone: a name, or `+hh:mm`.
-    pub fn in_zone(&self, zone: Option<&str>) -> Result<jiff::civil::DateTime, EvalError> {
-        let zone = match zone {
-            None => TimeZone::UTC,
-            Some(name) => named(name)?,
+    /// Year and date and time of day in UTC or another zone: a name, or `+hh:mm`.
+    pub fn in_zone(&self, zone: Option<&str>) -> Result<(i64, DateTime), EvalError> {
+        let offset = match zone {
+            None => 0,
+            Some(name) => {
+                // The last hours of year 9999 are as those before.
+                let point = jiff::Timestamp::new(self.seconds, 0).unwrap_or(jiff::Timestamp::MAX);
+                named(name)?.to_offset(point).seconds()
+            }
         };
-        let point = jiff::Timestamp::new(self.seconds, self.nanos as i32);
-        let point = point.map_err(|e| EvalError::new(e.to_string()))?;
-        Ok(zone.to_datetime(point))
+        Ok(civil(self.seconds + i64::from(offset), self.nanos))
     }
+}
+
+/// Date and time of day so many seconds after those of 1970 began. The year is apart: where it has five digits, the date is that of 400 years
+/// before, which has the same days.
+fn civil(seconds: i64, nanos: u32) -> (i64, DateTime) {
+    const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    const CYCLE: i64 = 146_097 * 86_400;
+    let (years, seconds) = match seconds > MAX_SECONDS {
+        true => (400, seconds - CYCLE),
+        false => (0, seconds),
+    };
+    let time = EPOCH.saturating_add(SignedDuration::new(seconds, nanos as i32));
+    (years + i64::from(time.year()), time)
 }
 
 fn named(name: &str) -> Result<TimeZone, EvalError> {
@@ -259,13 +276,10 @@ impl Ord for Timestamp {
 impl fmt::Display for Timestamp {
     /// RFC 3339 with as many digits of a second as there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let local = jiff::Timestamp::new(self.seconds + i64::from(self.offset), 0);
-        let Ok(local) = local else { return f.write_str("?") };
-        let time = TimeZone::UTC.to_datetime(local);
+        let (year, time) = civil(self.seconds + i64::from(self.offset), 0);
         write!(
             f,
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-            time.year(),
+            "{year:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
             time.month(),
             time.day(),
             time.hour(),
@@ -303,14 +317,28 @@ mod tests {
     fn zones_are_names_or_offsets() {
         let point = Timestamp::parse("2024-07-01T12:00:00Z").unwrap();
         assert_eq!(
-            point.in_zone(Some("-02:30")).unwrap().to_string(),
+            point.in_zone(Some("-02:30")).unwrap().1.to_string(),
             "2024-07-01T09:30:00"
         );
-        assert_eq!(point.in_zone(Some("Europe/Berlin")).unwrap().hour(), 14);
+        assert_eq!(point.in_zone(Some("Europe/Berlin")).unwrap().1.hour(), 14);
         assert_eq!(
             point.in_zone(Some("Nope/X")).unwrap_err().to_string(),
             "unknown time zone Nope/X"
         );
+    }
+
+    #[test]
+    fn the_first_and_the_last_moment_have_texts_and_parts() {
+        let last = Timestamp::parse("9999-12-31T23:59:59.999999999Z").unwrap();
+        assert_eq!(last.to_string(), "9999-12-31T23:59:59.999999999Z");
+        let (year, time) = last.in_zone(Some("+01:00")).unwrap();
+        assert_eq!((year, time.month(), time.day(), time.hour()), (10_000, 1, 1, 0));
+        let first = Timestamp::new(MIN_SECONDS, 0).unwrap();
+        assert_eq!(first.to_string(), "0001-01-01T00:00:00Z");
+        assert_eq!(first.in_zone(Some("-01:00")).unwrap().0, 0);
+        let date = Timestamp::parse_date("9999-12-31").unwrap();
+        assert_eq!(date.to_string(), "9999-12-31T00:00:00Z");
+        assert_eq!(Timestamp::parse_date("0001-01-01").unwrap().seconds(), MIN_SECONDS);
     }
 
     #[test]

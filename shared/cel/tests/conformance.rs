@@ -56,6 +56,8 @@ fn expressions_are_true() {
         "duration('3730s').getHours() == 1 && duration('3730s').getMinutes() == 62",
         "'hello'.startsWith('he') && 'hello'.endsWith('lo') && 'hello'.contains('ell') && 'hello'.matches('^h.*o$')",
         "'tacocat'.charAt(3) == 'o' && 'tacocat'.indexOf('c') == 2 && 'tacocat'.lastIndexOf('c') == 4",
+        "'ta©o©αT'.lastIndexOf('©', 3) == 2 && 'ta©o©αT'.lastIndexOf('©α') == 4",
+        "'%s'.format([[1234567.5, double('inf')]]) == '[1234567.500000, \"+Inf\"]' && '%.1f'.format([1234567.5]) == '1,234,567.5'",
         "'abcabc'.indexOf('c', 3) == 5 && 'abcabc'.lastIndexOf('b', 3) == 1",
         "'hello hello'.replace('he', 'we') == 'wello wello' && 'aaa'.replace('a', 'b', 2) == 'bba'",
         "'a,b,c'.split(',') == ['a', 'b', 'c'] && 'a,b,c'.split(',', 2) == ['a', 'b,c'] && 'ab'.split('') == ['a', 'b']",

@@ -239,7 +239,7 @@ fn plain(value: &Value<'_>, depth: usize) -> Result<String, String> {
         Value::Type(ty) => Ok(ty.name().to_owned()),
         Value::List(_) | Value::Map(_) => literal(value, depth),
         other => match text_of(other) {
-            Some(text) => text.map_err(|e| e.to_string()),
+            Some(text) => text.map_err(|e| format!("could not convert argument {} to string", quote(&e.to_string()))),
             None => Err(refusal(Clause::Text, &other.type_name())),
         },
     }
@@ -252,11 +252,11 @@ fn literal(value: &Value<'_>, depth: usize) -> Result<String, String> {
     }
     Ok(match value {
         Value::String(text) => quote(text),
-        Value::Bytes(bytes) => format!("b{}", quote(&String::from_utf8_lossy(bytes))),
-        Value::Double(d) => match infinite(*d) {
-            Some(text) => quote(text),
-            None => fixed(*d, DEFAULT_PRECISION),
-        },
+        Value::Bytes(_) => format!("b{}", quote(&plain(value, depth)?)),
+        // Always a literal: nothing of the language's way to write numbers.
+        Value::Double(d) if d.is_nan() => quote("NaN"),
+        Value::Double(d) if d.is_infinite() => quote(if *d > 0.0 { "+Inf" } else { "-Inf" }),
+        Value::Double(d) => format!("{d:.DEFAULT_PRECISION$}"),
         Value::Timestamp(point) => format!("timestamp({})", quote(&point.to_string())),
         Value::Duration(span) => format!("duration({})", quote(&span.seconds_text())),
         Value::List(list) => {
@@ -283,7 +283,8 @@ fn literal(value: &Value<'_>, depth: usize) -> Result<String, String> {
             let members: Vec<String> = members.into_iter().map(|(k, v)| format!("{k}:{v}")).collect();
             format!("{{{}}}", members.join(", "))
         }
-        other => plain(other, depth + 1)?,
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Type(_) => plain(value, depth)?,
+        other => return Err(format!("no formatting function for {}", other.type_name())),
     })
 }
 

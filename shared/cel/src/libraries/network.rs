@@ -75,10 +75,11 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
 
 /// Go's reason why a text is no address.
 fn why_not(text: &str) -> String {
-    let first = text.chars().find(|c| matches!(c, '.' | ':'));
+    let first = text.chars().find(|c| matches!(c, '.' | ':' | '%'));
     match first {
         None => "unable to parse IP".to_owned(),
         Some('.') => why_not_ipv4(text),
+        Some('%') => "missing IPv6 address".to_owned(),
         _ => why_not_ipv6(text),
     }
 }
@@ -113,26 +114,63 @@ fn why_not_ipv4(text: &str) -> String {
     "IPv4 address too short".to_owned()
 }
 
+/// Goes through the groups as Go does; the first thing in its way is the reason.
 fn why_not_ipv6(text: &str) -> String {
-    let strange = text
-        .char_indices()
-        .find(|(_, c)| !c.is_ascii_hexdigit() && !matches!(c, ':' | '.'));
-    if let Some((at, _)) = strange {
-        return format!("unexpected character, want colon (at {})", quote(&text[at..]));
+    let address = text.split_once('%').map_or(text, |(address, _)| address);
+    let at = |why: &str, rest: &str| format!("{why} (at {})", quote(rest));
+    let (mut rest, mut bytes, mut ellipsis) = (address, 0, None);
+    if let Some(after) = rest.strip_prefix("::") {
+        (rest, ellipsis) = (after, Some(0));
     }
-    if text.split(':').any(|field| field.len() > 4 && !field.contains('.')) {
-        let field = text.split(':').find(|f| f.len() > 4).unwrap_or_default();
-        let at = text.find(field).unwrap_or(0);
-        return format!("each group must have 4 or less digits (at {})", quote(&text[at..]));
+    while bytes < 16 {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        match digits {
+            0 => return at("each colon-separated field must have at least one digit", rest),
+            5.. => return at("each group must have 4 or less digits", rest),
+            _ => {}
+        }
+        let after = &rest[digits..];
+        if after.starts_with('.') {
+            if ellipsis.is_none() && bytes != 12 {
+                return at(
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                    rest,
+                );
+            }
+            return match bytes > 12 {
+                true => at(
+                    "too many hex fields to fit an embedded IPv4 at the end of the address",
+                    rest,
+                ),
+                false => why_not_ipv4(rest),
+            };
+        }
+        bytes += 2;
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+        let Some(next) = rest.strip_prefix(':') else {
+            return at("unexpected character, want colon", rest);
+        };
+        if next.is_empty() {
+            return at("colon must be followed by more characters", rest);
+        }
+        rest = next;
+        if let Some(after) = rest.strip_prefix(':') {
+            if ellipsis.is_some() {
+                return at("multiple :: in address", rest);
+            }
+            (rest, ellipsis) = (after, Some(bytes));
+            if rest.is_empty() {
+                break;
+            }
+        }
     }
-    if let Some(at) = text.find("::")
-        && text[at + 1..].contains("::")
-    {
-        return "multiple :: in address".to_owned();
-    }
-    match text.split(':').count() > 8 {
-        true => "trailing garbage after address".to_owned(),
-        false => "address string too short".to_owned(),
+    match ellipsis {
+        _ if !rest.is_empty() => at("trailing garbage after address", rest),
+        None => "address string too short".to_owned(),
+        Some(_) => "the :: must expand to at least one field of zeros".to_owned(),
     }
 }
 
@@ -155,10 +193,12 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
     let digits = bits.bytes().all(|b| b.is_ascii_digit()) && !bits.is_empty();
     let leading = bits.len() > 1 && !matches!(bits.as_bytes()[0], b'1'..=b'9');
     let max = if address.is_ipv4() { 32 } else { 128 };
-    let bits = match bits.parse::<u8>() {
-        _ if !digits || leading => return refuse(format!("bad bits after slash: {}", quote(bits))),
-        Ok(n) if n <= max => n,
-        _ => return refuse("prefix length out of range".to_owned()),
+    let bits = match bits.parse::<i64>() {
+        Ok(n) if digits && !leading => match u8::try_from(n) {
+            Ok(n) if n <= max => n,
+            _ => return refuse("prefix length out of range".to_owned()),
+        },
+        _ => return refuse(format!("bad bits after slash: {}", quote(bits))),
     };
     if matches!(address, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some()) {
         return Err(format!("IPv4-mapped IPv6 address {} is not allowed", quote(text)));
@@ -240,4 +280,49 @@ fn of_cidr<'a>(function: &str, own: &Cidr, rest: &[Value<'a>]) -> Option<Found<'
         },
         _ => return None,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why_not;
+
+    #[test]
+    fn texts_that_are_no_addresses_are_refused_in_go_s_words() {
+        for (text, why) in [
+            ("x", "unable to parse IP"),
+            ("%eth0", "missing IPv6 address"),
+            ("1.2.3", "IPv4 address too short"),
+            ("1.2.3.4.5", "IPv4 address too long"),
+            ("1.2.3.256", "IPv4 field has value >255"),
+            ("1.2.03.4", "IPv4 field has octet with leading zero"),
+            ("1..3.4", "IPv4 field must have at least one digit (at \".3.4\")"),
+            ("1.2.3.a", "unexpected character (at \"a\")"),
+            (
+                "a:::b",
+                "each colon-separated field must have at least one digit (at \":b\")",
+            ),
+            ("a::b::c", "multiple :: in address (at \":c\")"),
+            ("12345::", "each group must have 4 or less digits (at \"12345::\")"),
+            ("1:2", "address string too short"),
+            ("1:2:", "colon must be followed by more characters (at \":\")"),
+            (
+                "1:g::",
+                "each colon-separated field must have at least one digit (at \"g::\")",
+            ),
+            ("1g::", "unexpected character, want colon (at \"g::\")"),
+            ("1:2:3:4:5:6:7:8:9", "trailing garbage after address (at \"9\")"),
+            ("1:2:3:4:5:6:7:8::", "the :: must expand to at least one field of zeros"),
+            (
+                "1:1.2.3.4",
+                "embedded IPv4 address must replace the final 2 fields of the address (at \"1.2.3.4\")",
+            ),
+            (
+                "::1:2:3:4:5:6:7:1.2.3.4",
+                "too many hex fields to fit an embedded IPv4 at the end of the address (at \"1.2.3.4\")",
+            ),
+            ("::1.2.3", "IPv4 address too short"),
+        ] {
+            assert_eq!(why_not(text), why, "{text}");
+        }
+    }
 }

@@ -178,9 +178,9 @@ fn to_string<'a>(value: &Value<'a>) -> Found<'a> {
 }
 
 fn part_of_time<'a>(function: &str, point: &Timestamp, zone: Option<&str>) -> Option<Found<'a>> {
-    let part = |time: jiff::civil::DateTime| -> Option<i64> {
+    let part = |year: i64, time: jiff::civil::DateTime| -> Option<i64> {
         Some(match function {
-            "getFullYear" => time.year().into(),
+            "getFullYear" => year,
             "getMonth" => i64::from(time.month()) - 1,
             "getDayOfYear" => i64::from(time.date().day_of_year()) - 1,
             "getDayOfMonth" => i64::from(time.day()) - 1,
@@ -194,7 +194,7 @@ fn part_of_time<'a>(function: &str, point: &Timestamp, zone: Option<&str>) -> Op
         })
     };
     match point.in_zone(zone) {
-        Ok(time) => part(time).map(|n| Ok(Value::Int(n))),
+        Ok((year, time)) => part(year, time).map(|n| Ok(Value::Int(n))),
         Err(e) => Some(Err(e)),
     }
 }

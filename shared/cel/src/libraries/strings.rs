@@ -124,10 +124,8 @@ fn last_index_of<'a>(text: &str, part: &str, offset: i64) -> Found<'a> {
     let Some(start) = byte_of(text, last) else {
         return Ok(Value::Int(-1));
     };
-    let mut end = (start + part.len()).min(text.len());
-    while !text.is_char_boundary(end) {
-        end += 1;
-    }
+    // What begins there or before ends no later than this.
+    let end = text.floor_char_boundary(start + part.len());
     let found = text[..end].rfind(part);
     Ok(Value::Int(found.map_or(-1, |at| text[..at].chars().count() as i64)))
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::grammar::{At, Edge, Grammar, Node, Rule, START};
 use super::predict::{NoViable, Predictor};
-use crate::lexer::{Kind, Token};
+use crate::lexer::{self, Kind, Token};
 use crate::source::{Location, Source};
 
 /// Levels of each rule.
@@ -371,7 +371,7 @@ impl<'a> Parser<'a> {
                 } else {
                     last.end
                 };
-                self.source.slice(first.start, end)
+                lexer::recognized(self.source, first.start, end)
             }
         };
         let text = text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");

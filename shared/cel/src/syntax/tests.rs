@@ -81,6 +81,13 @@ fn syntax_errors_are_those_of_antlr() {
             "1 2",
             vec!["1:3: Syntax error: extraneous input '2' expecting <EOF>".to_owned()],
         ),
+        (
+            "a.#",
+            vec![
+                "1:3: Syntax error: token recognition error at: '#'".to_owned(),
+                "1:4: Syntax error: no viable alternative at input '.'".to_owned(),
+            ],
+        ),
     ] {
         assert_eq!(errors(text), want, "{text}");
     }
