@@ -213,6 +213,26 @@ fn policy(
 }
 
 #[tokio::test]
+async fn a_new_namespace_lies_in_itself() {
+    let cluster = Cluster::builder().embedded().start().await.unwrap();
+    let client = cluster.client().clone();
+    let [mut policy, mut binding] = policy("own", "", "namespaces", Value::Null, "1", "0");
+    policy.1["spec"]["validations"] =
+        json!([{"expression": "request.namespace != object.metadata.name", "message": "it does"}]);
+    binding.1["spec"].as_object_mut().unwrap().remove("paramRef");
+    for (path, object) in [policy, binding] {
+        created(&client, &path, &object).await;
+    }
+    let limited = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "limited"}});
+    eventually("the policy is in force", async || {
+        let answer = create(&client, "/api/v1/namespaces?dryRun=All", &limited).await;
+        answer.status == 422 && answer.text().contains("denied request: it does")
+    })
+    .await;
+    cluster.finish(&[]).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_policy_reads_its_parameters_from_whichever_tier_has_them() {
     let cluster = Cluster::builder().embedded().start().await.unwrap();
     let client = cluster.client().clone();

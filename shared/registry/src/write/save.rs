@@ -418,13 +418,25 @@ impl Asked<'_> {
             resource,
             subresource: &self.request.info.subresource,
             kind: model.gvk(),
-            namespace: &self.request.info.namespace,
+            namespace: self.namespace(),
             name: self.name,
             user: &self.request.user,
             dry_run: self.dry_run,
             options: Some(self.options),
             model,
             deadline: self.request.deadline,
+        }
+    }
+
+    /// The namespace admission hears of; a namespace lies in itself, also while it is created.
+    fn namespace(&self) -> &str {
+        let namespace = &self.request.info.namespace;
+        let kind = self.model.gvk();
+        let itself = kind.group.is_empty() && kind.kind == "Namespace";
+        if itself && namespace.is_empty() {
+            self.name
+        } else {
+            namespace
         }
     }
 }
