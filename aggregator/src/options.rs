@@ -130,7 +130,7 @@ impl Options {
         let request_header = request_header(&authentication);
         let authentication = authentication.settings(&mut problems);
         let authorization = authorization.settings(&mut problems);
-        let served = served.settings(resources, &[], &mut problems);
+        let served = served.settings(resources, &mut problems);
         if core_api_servers.is_empty() {
             problems.add("--core-api-servers", "required");
         }

@@ -140,7 +140,7 @@ impl Options {
                 })
             })
         };
-        let served = served.settings(resources, &[], &mut problems);
+        let served = served.settings(resources, &mut problems);
         let settings = (|| {
             Some(Settings {
                 serving: serving?,

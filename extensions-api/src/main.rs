@@ -9,7 +9,7 @@ use triptych_server::launch;
 
 fn main() -> ExitCode {
     let build = triptych_options::build_id!();
-    if launch::asked_for_build_id(&build, &[]) {
+    if launch::asked_for_build_id(&build) {
         return ExitCode::SUCCESS;
     }
     let options = Options::parse();

@@ -90,7 +90,7 @@ impl Options {
                 .settings(&mut problems)
                 .map(|files| Some((core_api_servers, files)))
         };
-        let served = served.settings(resources, &[], &mut problems);
+        let served = served.settings(resources, &mut problems);
         let settings = (|| {
             Some(Settings {
                 serving: serving?,
@@ -111,22 +111,13 @@ mod tests {
 
     #[test]
     fn every_problem_is_reported_at_once() {
-        let options = Options::try_parse_from([
-            "extensions-api",
-            "--core-api-servers=https://localhost:1",
-            "--allow-unenforced=pods",
-        ]);
+        let options = Options::try_parse_from(["extensions-api", "--core-api-servers=https://localhost:1"]);
         let problems = match options.map(|o| o.validate(&[])) {
             Ok(Err(problems)) => problems.to_string(),
             Ok(Ok(_)) => "none".to_owned(),
             Err(e) => e.to_string(),
         };
-        for flag in [
-            "--tier-ca-file",
-            "--tier-client-cert-file",
-            "--tls-cert-file",
-            "--allow-unenforced",
-        ] {
+        for flag in ["--tier-ca-file", "--tier-client-cert-file", "--tls-cert-file"] {
             assert!(problems.contains(flag), "{flag} in {problems}");
         }
     }

@@ -182,7 +182,6 @@ impl Builder {
         let loopback = ([127, 0, 0, 1], 0).into();
         let addresses = ports::choose(&layout, loopback, self.replicas)?;
         pki::ensure(&layout, loopback.ip())?;
-        let unenforced = binaries.unenforced(None)?;
         let prefix = folder
             .path()
             .file_name()
@@ -199,7 +198,6 @@ impl Builder {
             store,
             addresses,
             arguments: self.arguments,
-            unenforced,
         };
         let url = wiring
             .address(Tier::Aggregator.first())

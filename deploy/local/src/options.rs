@@ -47,9 +47,6 @@ pub struct UpOptions {
     /// Start a tier again that dies, instead of ending all.
     #[arg(long)]
     pub restart: bool,
-    /// Kinds to accept although their effect is not built yet, comma-separated [default: all such kinds].
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
-    pub allow_unenforced: Option<Vec<String>>,
     /// A flag for the aggregator, as --aggregator-arg=--v=4. May be given again.
     #[arg(
         long,
@@ -87,8 +84,6 @@ pub struct Settings {
     pub store: Store,
     /// Whether a tier that dies is started again.
     pub restart: bool,
-    /// The unenforced kinds that the user names; `None` for all.
-    pub allow_unenforced: Option<Vec<String>>,
     /// Flags for the tiers.
     pub arguments: BTreeMap<Tier, Vec<String>>,
 }
@@ -104,7 +99,6 @@ impl TryFrom<UpOptions> for Settings {
             secure_port,
             etcd_servers,
             restart,
-            allow_unenforced,
             aggregator_arg,
             core_api_arg,
             extensions_api_arg,
@@ -143,7 +137,6 @@ impl TryFrom<UpOptions> for Settings {
             front,
             store,
             restart,
-            allow_unenforced,
             arguments,
         })
     }

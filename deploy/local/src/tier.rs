@@ -52,8 +52,6 @@ pub struct Wiring {
     pub addresses: BTreeMap<Instance, SocketAddr>,
     /// What the user adds, by tier.
     pub arguments: BTreeMap<Tier, Vec<String>>,
-    /// The kinds whose effect is not built yet and that a tier is told to accept all the same.
-    pub unenforced: BTreeMap<Tier, Vec<String>>,
 }
 
 /// Flags that `triptych` itself depends on; the user cannot give them to a tier.
@@ -175,9 +173,6 @@ impl Wiring {
                 self.layout.pki(format!("{tier}-forwarding.key")),
             );
         }
-        if let Some(kinds) = self.unenforced.get(&tier).filter(|kinds| !kinds.is_empty()) {
-            flags.set("allow-unenforced", kinds.join(","));
-        }
         flags.0
     }
 
@@ -265,7 +260,6 @@ mod tests {
                 .map(|(address, tier)| (tier.first(), address.parse().unwrap()))
                 .into(),
             arguments: BTreeMap::new(),
-            unenforced: BTreeMap::new(),
         }
     }
 

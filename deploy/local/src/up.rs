@@ -4,7 +4,6 @@
 //! the port is found before the first file is made, and whatever fails later ends the tiers that were started.
 //! Standard output carries the one line of readiness; everything else goes to standard error.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -103,7 +102,6 @@ pub async fn run(settings: Settings, build_id: &str, since: Instant) -> Result<(
         source,
     })?;
     let binaries = Binaries::inspect(own.parent().unwrap_or(Path::new(".")), Some(build_id)).await?;
-    let unenforced = binaries.unenforced(settings.allow_unenforced.as_deref())?;
 
     let at = |path: &Path| {
         let path = path.to_owned();
@@ -123,12 +121,10 @@ pub async fn run(settings: Settings, build_id: &str, since: Instant) -> Result<(
         store: settings.store,
         addresses,
         arguments: settings.arguments,
-        unenforced,
     };
     let layout = &wiring.layout;
     let front = wiring.address(Tier::Aggregator.first()).unwrap_or(settings.front);
     kubeconfig::write(layout, &kubeconfig::server_url(front)).map_err(at(&layout.kubeconfig()))?;
-    tell_unenforced(&wiring);
 
     let mut tiers = Tiers::start(&wiring, &binaries)?;
     tokio::select! {
@@ -178,16 +174,6 @@ fn died(layout: &Layout, (instance, status): (Instance, ExitStatus)) -> UpError 
 /// Says something on standard error. Whoever reads it may have gone; the control plane serves all the same.
 fn tell(message: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{message}");
-}
-
-fn tell_unenforced(wiring: &Wiring) {
-    let kinds: BTreeSet<_> = wiring.unenforced.values().flatten().map(String::as_str).collect();
-    if !kinds.is_empty() {
-        tell(format_args!(
-            "stored without effect yet (--allow-unenforced): {}",
-            kinds.into_iter().collect::<Vec<_>>().join(", ")
-        ));
-    }
 }
 
 /// Takes the data directory for this process; the lock ends with the file, however the process ends.

@@ -10,15 +10,12 @@ use crate::options::LogOptions;
 /// is used becomes resident.
 const STACK: usize = 16 * 1024 * 1024;
 
-/// Answers `--build-id`, by which the launcher tells whether a binary belongs to it and what it takes without effect.
-pub fn asked_for_build_id(build: &str, unenforced: &[&str]) -> bool {
+/// Answers `--build-id`, by which the launcher tells whether a binary belongs to it.
+pub fn asked_for_build_id(build: &str) -> bool {
     if !std::env::args().skip(1).eq(["--build-id"]) {
         return false;
     }
     println!("{build}");
-    if !unenforced.is_empty() {
-        println!("unenforced: {}", unenforced.join(", "));
-    }
     true
 }
 

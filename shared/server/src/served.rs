@@ -1,10 +1,8 @@
-//! Which built-in resources a tier serves: `--runtime-config`, `--feature-gates`, and what it must not fail open on.
+//! Which built-in resources a tier serves: `--runtime-config`, `--feature-gates`.
 //!
-//! Contract: an unknown gate or group-version ends the start with a message that names it. Objects whose effect is not
-//! built (webhooks, policies, quotas …) are refused unless `--allow-unenforced` names their resource: nobody believes
-//! himself protected by an object that does nothing.
+//! Contract: a malformed gate or group-version ends the start with a message that names it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use clap::Args;
 use triptych_options::Problems;
@@ -20,9 +18,6 @@ pub struct ServedOptions {
     /// Turns features on or off: <name>=true|false, AllAlpha=…, AllBeta=….
     #[arg(long, value_delimiter = ',', value_name = "NAME=BOOL")]
     pub feature_gates: Vec<String>,
-    /// Resources whose objects are stored although this server does not act on them yet.
-    #[arg(long, value_delimiter = ',', value_name = "RESOURCE")]
-    pub allow_unenforced: Vec<String>,
 }
 
 /// What is served, checked.
@@ -30,24 +25,16 @@ pub struct ServedOptions {
 pub struct ServedSettings {
     versions: BTreeMap<String, bool>,
     gates: BTreeMap<String, bool>,
-    /// Resources that may be stored although nothing acts on them.
-    pub allow_unenforced: BTreeSet<String>,
 }
 
 const WHOLE: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 
 impl ServedOptions {
     /// Checks the flags against what the tier has.
-    pub fn settings(
-        self,
-        resources: &[Resource],
-        unenforced: &[&str],
-        problems: &mut Problems,
-    ) -> Option<ServedSettings> {
+    pub fn settings(self, resources: &[Resource], problems: &mut Problems) -> Option<ServedSettings> {
         let ServedOptions {
             runtime_config,
             feature_gates,
-            allow_unenforced,
         } = self;
         let mut settings = ServedSettings::default();
         for entry in &runtime_config {
@@ -69,21 +56,6 @@ impl ServedOptions {
             match read(entry) {
                 Some((name, on)) => drop(settings.gates.insert(name.to_owned(), on)),
                 None => problems.add("--feature-gates", format!("{entry:?} is not <name>=<true|false>")),
-            }
-        }
-        for resource in allow_unenforced {
-            if unenforced.contains(&resource.as_str()) {
-                settings.allow_unenforced.insert(resource);
-            } else {
-                let known = if unenforced.is_empty() {
-                    "none".to_owned()
-                } else {
-                    unenforced.join(", ")
-                };
-                problems.add(
-                    "--allow-unenforced",
-                    format!("{resource:?} is none of the unenforced resources ({known})"),
-                );
             }
         }
         problems.is_empty().then_some(settings)
@@ -145,9 +117,8 @@ mod tests {
         let options = ServedOptions {
             runtime_config: texts(runtime),
             feature_gates: texts(gates),
-            allow_unenforced: vec![],
         };
-        options.settings(&all, &[], &mut Problems::default()).unwrap()
+        options.settings(&all, &mut Problems::default()).unwrap()
     }
 
     #[test]
@@ -165,16 +136,5 @@ mod tests {
     #[test]
     fn stable_groups_can_be_turned_off() {
         assert!(!settings(&["apps/v1=false"], &[]).serves(&resource("apps", "v1", vec![])));
-    }
-
-    #[test]
-    fn unknown_unenforced_resources_are_refused() {
-        let options = ServedOptions {
-            runtime_config: vec![],
-            feature_gates: vec![],
-            allow_unenforced: vec!["pods".into()],
-        };
-        let mut problems = Problems::default();
-        assert!(options.settings(&[], &["resourcequotas"], &mut problems).is_none());
     }
 }
