@@ -14,6 +14,9 @@ mod skip;
 /// Nesting deeper than this is refused, or left out by [`parse_typed`] (Go allows 10,000; no stack here is that deep).
 pub const MAX_DEPTH: usize = 1000;
 
+/// What is nested deeper than this Go refuses as well.
+pub const GO_MAX_DEPTH: usize = 10_000;
+
 /// No more duplicate keys than this are reported.
 pub const MAX_DUPLICATES: usize = 100;
 

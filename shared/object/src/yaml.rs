@@ -42,18 +42,31 @@ pub struct Parsed {
     pub value: Value,
     /// go-yaml's text about keys that stand twice in one map: `yaml: unmarshal errors:\n  line 3: key "a" already set in map`.
     pub strict: Option<String>,
+    /// What was nested deeper than [`crate::json::MAX_DEPTH`] was left out: `null` stands for it.
+    pub cut: bool,
 }
 
 /// Reads the first document of a stream.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
+    read(bytes, false)
+}
+
+/// The same for a document that will be decoded into structs: what is nested too deep is left out, since no struct is
+/// that deep. Whoever keeps free-form parts must look at [`Parsed::cut`].
+pub fn parse_typed(bytes: &[u8]) -> Result<Parsed, Error> {
+    read(bytes, true)
+}
+
+fn read(bytes: &[u8], typed: bool) -> Result<Parsed, Error> {
     let document = compose::compose(&reader::text(bytes)?)?;
     let Some(document) = document else {
         return Ok(Parsed {
             value: Value::Null,
             strict: None,
+            cut: false,
         });
     };
-    decode::decode(&document)
+    decode::decode(&document, typed)
 }
 
 /// Reads the first document, not caring about duplicate keys.

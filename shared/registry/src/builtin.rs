@@ -250,6 +250,14 @@ impl BuiltIn {
         }
     }
 
+    /// Refuses a body of which something was left out that should have been kept: what still reaches as deep as that.
+    fn whole(&self, decoded: Decoded, cut: bool) -> Result<Decoded, DecodeError> {
+        if cut && json::depth(&decoded.document) >= json::MAX_DEPTH {
+            return Err(self.reject(Some(decoded.gvk), "json: exceeded max depth"));
+        }
+        Ok(decoded)
+    }
+
     fn finish(
         &self,
         mut document: Value,
@@ -403,15 +411,13 @@ impl Model for BuiltIn {
                     numbers: &parsed.numbers,
                 };
                 let decoded = self.finish(parsed.value, source, Vec::new())?;
-                if parsed.cut && json::depth(&decoded.document) >= json::MAX_DEPTH {
-                    return Err(self.reject(Some(decoded.gvk), "json: exceeded max depth"));
-                }
-                Ok(decoded)
+                self.whole(decoded, parsed.cut)
             }
             Format::Yaml => {
-                let parsed = yaml::parse(body).map_err(|e| self.reject(None, e.to_string()))?;
+                let parsed = yaml::parse_typed(body).map_err(|e| self.reject(None, e.to_string()))?;
                 let strict = parsed.strict.map(StrictError::Other).into_iter().collect();
-                self.finish(parsed.value, Source::default(), strict)
+                let decoded = self.finish(parsed.value, Source::default(), strict)?;
+                self.whole(decoded, parsed.cut)
             }
             Format::Protobuf => self.decode_protobuf(body),
         }

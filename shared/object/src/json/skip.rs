@@ -1,10 +1,7 @@
 //! Going over what is nested too deep, without recursion: its syntax is checked, its content is left out.
 
-use super::{MAX_DEPTH, Parser, Result1};
+use super::{GO_MAX_DEPTH, MAX_DEPTH, Parser, Result1};
 use crate::value::Value;
-
-/// Nesting that Go refuses as well.
-const LIMIT: usize = 10_000;
 
 impl Parser<'_> {
     /// Reads a value below [`MAX_DEPTH`]; `null` in its place.
@@ -16,7 +13,7 @@ impl Parser<'_> {
             let begins = self.peek();
             match begins {
                 Some(b'{' | b'[') => {
-                    if MAX_DEPTH + open.len() >= LIMIT {
+                    if MAX_DEPTH + open.len() >= GO_MAX_DEPTH {
                         return Err(self.unexpected("exceeded max depth"));
                     }
                     self.at += 1;
@@ -92,11 +89,11 @@ mod tests {
 
     #[test]
     fn what_is_too_deep_is_left_out_up_to_the_depth_that_go_refuses() {
-        for (levels, cut) in [(MAX_DEPTH, false), (MAX_DEPTH + 1, true), (LIMIT, true)] {
+        for (levels, cut) in [(MAX_DEPTH, false), (MAX_DEPTH + 1, true), (GO_MAX_DEPTH, true)] {
             let parsed = parse_typed(lists(levels).as_bytes()).unwrap();
             assert_eq!((parsed.cut, depth(&parsed.value)), (cut, MAX_DEPTH), "{levels}");
         }
-        let error = parse_typed(lists(LIMIT + 1).as_bytes()).unwrap_err();
+        let error = parse_typed(lists(GO_MAX_DEPTH + 1).as_bytes()).unwrap_err();
         assert_eq!(error.message, "invalid character '[' exceeded max depth");
         assert!(parse(lists(MAX_DEPTH + 1).as_bytes()).is_err());
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::Error;
 use super::scan::{Scanner, Spot, Token, located};
-use crate::json::MAX_DEPTH;
+use crate::json::GO_MAX_DEPTH;
 
 /// One node.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct Document {
 /// The first document of a stream; none if the stream is empty.
 pub(super) fn compose(text: &str) -> Result<Option<Document>, Error> {
     let mut composer = Composer {
-        scanner: Scanner::new(text, MAX_DEPTH),
+        scanner: Scanner::new(text, GO_MAX_DEPTH),
         nodes: Vec::new(),
         anchors: HashMap::new(),
         handles: Vec::new(),
@@ -242,8 +242,8 @@ impl Composer<'_> {
             first: true,
         });
         // Both contexts together may be deeper than either, which the scanner bounds.
-        if self.open.len() > MAX_DEPTH {
-            return Err(Error::Yaml(format!("exceeded max depth of {MAX_DEPTH}")));
+        if self.open.len() > GO_MAX_DEPTH {
+            return Err(Error::Yaml(format!("exceeded max depth of {GO_MAX_DEPTH}")));
         }
         Ok(())
     }

@@ -18,8 +18,10 @@ use crate::value::{Object, Value};
 const MAX_ALIASED_BYTES: usize = 64 << 20;
 
 /// Decodes a document.
-pub(super) fn decode(document: &Document) -> Result<Parsed, Error> {
+pub(super) fn decode(document: &Document, typed: bool) -> Result<Parsed, Error> {
     let mut decoder = Decoder {
+        typed,
+        cut: false,
         nodes: &document.nodes,
         inside: Vec::new(),
         strict: Vec::new(),
@@ -31,13 +33,21 @@ pub(super) fn decode(document: &Document) -> Result<Parsed, Error> {
     let value = decoder.node(0)?;
     let strict =
         (!decoder.strict.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", decoder.strict.join("\n  ")));
-    Ok(Parsed { value, strict })
+    Ok(Parsed {
+        value,
+        strict,
+        cut: decoder.cut,
+    })
 }
 
 /// No more duplicate keys than this are reported.
 const MAX_STRICT: usize = 100;
 
 struct Decoder<'a> {
+    /// What is nested too deep is left out.
+    typed: bool,
+    /// Something was.
+    cut: bool,
     nodes: &'a [Node],
     /// Aliases being expanded.
     inside: Vec<usize>,
@@ -148,6 +158,11 @@ impl<'a> Decoder<'a> {
         self.step()?;
         let nodes = self.nodes;
         let node = &nodes[id];
+        let nests = matches!(node.content, Content::Sequence(_) | Content::Mapping(_));
+        if self.typed && nests && self.depth >= MAX_DEPTH {
+            self.cut = true;
+            return Ok(Value::Null);
+        }
         match &node.content {
             Content::Alias { .. } => self.aliased(id, |d, target| d.node(target)),
             Content::Scalar { value, implicit } => self.scalar(node, value, *implicit),

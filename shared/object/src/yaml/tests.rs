@@ -105,7 +105,7 @@ fn aliases_cannot_be_used_to_exhaust_memory() {
 #[test]
 fn depth_is_bounded() {
     for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000)] {
-        assert_eq!(as_json(&text), "yaml: exceeded max depth of 1000", "{}", &text[..4]);
+        assert_eq!(as_json(&text), "yaml: exceeded max depth of 10000", "{}", &text[..4]);
     }
 }
 
@@ -210,4 +210,19 @@ fn recorded_answers_are_written_as_recorded() {
         }
     }
     assert!(compared > 0);
+}
+
+#[test]
+fn what_is_too_deep_for_a_struct_is_left_out_or_refused() {
+    let run = || {
+        let deep = format!("a: {}{}", "[".repeat(2000), "]".repeat(2000));
+        assert_eq!(as_json(&deep), "yaml: exceeded max depth");
+        let parsed = parse_typed(deep.as_bytes()).unwrap();
+        assert!(parsed.cut);
+        assert_eq!(crate::json::depth(&parsed.value), crate::json::MAX_DEPTH);
+    };
+    // the frames of a build that is not optimised are large
+    let stack = if cfg!(debug_assertions) { 16 } else { 2 } * 1024 * 1024;
+    let thread = std::thread::Builder::new().stack_size(stack).spawn(run).unwrap();
+    thread.join().unwrap();
 }
