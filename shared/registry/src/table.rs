@@ -142,9 +142,9 @@ impl Maker {
         with_columns: bool,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, version, options)).collect();
-        // kube-apiserver's converter of kinds without cells appends to a list that it never made
-        let cellless = self.model.bare_items() && self.strategy.cells(&Value::Null, self.now).is_none();
-        let rows = if rows.is_empty() && cellless {
+        // kube-apiserver's converter of kinds without columns of their own appends to a list that it never made
+        let plain = matches!(&*self.resource.columns, [_, created] if &*created.name == "Created At");
+        let rows = if rows.is_empty() && plain && self.model.bare_items() {
             Value::Null
         } else {
             Value::Array(rows)
