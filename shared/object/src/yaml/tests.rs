@@ -222,7 +222,7 @@ fn what_is_too_deep_for_a_struct_is_left_out_or_refused() {
         assert_eq!(crate::json::depth(&parsed.value), crate::json::MAX_DEPTH);
     };
     // the frames of a build that is not optimised are large
-    let stack = if cfg!(debug_assertions) { 16 } else { 2 } * 1024 * 1024;
+    let stack = if cfg!(debug_assertions) { 16 * 1024 } else { 512 } * 1024;
     let thread = std::thread::Builder::new().stack_size(stack).spawn(run).unwrap();
     thread.join().unwrap();
 }
