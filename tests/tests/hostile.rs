@@ -73,8 +73,11 @@ async fn what_is_no_request_is_refused() {
             // The other side may refuse before everything was sent.
             let _ = raw.send(&bytes).await;
             let answer = raw.answer().await;
-            // A connection reset while we still send may swallow the refusal.
-            let refused = answer.starts_with(expected) || (answer.is_empty() && bytes.len() > 100_000);
+            // A connection reset while we still send may swallow the refusal,
+            // and a tier does not read the body of what it does not serve.
+            let refused = answer.starts_with(expected)
+                || answer.starts_with("HTTP/1.1 404")
+                || (answer.is_empty() && bytes.len() > 100_000);
             assert!(refused, "{tier}: {shown:?} got {answer:?}");
         }
     }
