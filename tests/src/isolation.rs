@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use triptych_local::client::{Answer, ApiClient, ClientError};
 use triptych_local::cluster::Cluster;
@@ -94,9 +95,12 @@ pub async fn measure(cluster: &Cluster, time: Duration) -> Result<Isolation, Iso
     let before = Usage::of(core_api)?;
     let idle = get().await;
 
-    let watched = format!("{WIDGETS}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dcounter");
-    let watches = Watches::open(fresh, &watched, READERS, STALLED).await?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, clients) = (Arc::new(AtomicBool::new(false)), Watches::connections(READERS, STALLED));
+    let clients: Vec<ApiClient> = (0..clients).map(|_| fresh()).collect::<Result<_, _>>()?;
+    let (opened, open) = oneshot::channel();
+    let watcher = elsewhere(watch(clients, opened, stop.clone()))?;
+    // when it cannot open them its result says why
+    let _ = open.await;
     let writer = tokio::spawn(count(fresh()?, stop.clone()));
     let latencies = get().await;
     stop.store(true, Ordering::Relaxed);
@@ -104,7 +108,9 @@ pub async fn measure(cluster: &Cluster, time: Duration) -> Result<Isolation, Iso
     let _ = writer.await;
     let watches = Beside {
         get: latencies,
-        delivered: watches.delivered(),
+        delivered: watcher
+            .join()
+            .map_err(|_| io::Error::other("the watchers panicked"))??,
         bytes: 0,
     };
 
@@ -137,6 +143,22 @@ fn elsewhere<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
         let _ = rustix::process::setpriority_process(None, 19);
         runtime.block_on(work)
     }))
+}
+
+/// Holds the watches until told to stop; how many events arrived.
+async fn watch(
+    clients: Vec<ApiClient>,
+    opened: oneshot::Sender<()>,
+    stop: Arc<AtomicBool>,
+) -> Result<u64, ClientError> {
+    let path = format!("{WIDGETS}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dcounter");
+    let watches = Watches::open(&clients, &path, READERS, STALLED).await?;
+    // who measures may have given up
+    let _ = opened.send(());
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(watches.delivered())
 }
 
 async fn read_lists(clients: Vec<ApiClient>, listing: Arc<AtomicBool>) -> Result<usize, ClientError> {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use tokio::task::JoinSet;
-use triptych_local::client::{Answer, ApiClient, ClientError, Lines};
+use triptych_local::client::{Answer, ApiClient, ClientError};
 
 /// Watches that share one connection: as many streams as every HTTP/2 server allows.
 const WATCHES_PER_CONNECTION: usize = 50;
@@ -104,36 +105,50 @@ pub async fn drain(client: &ApiClient, path: &str) -> Result<usize, ClientError>
 }
 
 /// Watches that are open: some read as fast as events come, the others never.
+#[derive(Debug)]
 pub struct Watches {
     delivered: Arc<AtomicU64>,
     _readers: JoinSet<()>,
-    _stalled: Vec<Lines>,
+    _stalled: Vec<Incoming>,
 }
 
 impl Watches {
-    /// Opens `readers + stalled` watches of `path`, on connections of their own that `client` makes.
+    /// How many connections so many watches are spread over; those that read and those that do not share none.
+    pub fn connections(readers: usize, stalled: usize) -> usize {
+        readers.div_ceil(WATCHES_PER_CONNECTION) + stalled.div_ceil(WATCHES_PER_CONNECTION)
+    }
+
+    /// Opens `readers + stalled` watches of `path`, each of `clients` a connection of its own.
+    ///
+    /// # Panics
+    /// When a watch is not answered with 200.
     pub async fn open(
-        client: impl Fn() -> Result<ApiClient, ClientError>,
+        clients: &[ApiClient],
         path: &str,
         readers: usize,
         stalled: usize,
     ) -> Result<Watches, ClientError> {
         let delivered = Arc::<AtomicU64>::default();
         let (mut tasks, mut held) = (JoinSet::new(), Vec::new());
-        let mut current = client()?;
-        for number in 0..readers + stalled {
-            if number % WATCHES_PER_CONNECTION == 0 || number == readers {
-                current = client()?;
-            }
-            let mut lines = current.watch(path).await?;
-            if number >= readers {
-                held.push(lines);
+        let numbers = (0..readers).map(|number| (number, true));
+        let first = readers.next_multiple_of(WATCHES_PER_CONNECTION);
+        for (number, reads) in numbers.chain((first..first + stalled).map(|number| (number, false))) {
+            let Some(client) = clients.get(number / WATCHES_PER_CONNECTION) else {
+                break;
+            };
+            let (head, mut body) = client.send(get(path, None)?).await?.into_parts();
+            assert_eq!(head.status, 200, "GET {path}");
+            if !reads {
+                held.push(body);
                 continue;
             }
             let delivered = delivered.clone();
             tasks.spawn(async move {
-                while let Ok(Some(_)) = lines.next().await {
-                    delivered.fetch_add(1, Ordering::Relaxed);
+                while let Some(Ok(frame)) = body.frame().await {
+                    let events = frame
+                        .data_ref()
+                        .map_or(0, |data| memchr::memchr_iter(b'\n', data).count());
+                    delivered.fetch_add(events as u64, Ordering::Relaxed);
                 }
             });
         }

@@ -79,10 +79,11 @@ async fn without_extensions_api_everything_else_goes_on() {
     cluster.finish(&[]).await.unwrap();
 }
 
-/// A GET takes at most twice its idle time beside watches and thrice beside lists, or what a busy machine may add.
+/// A GET takes at most twice its idle time beside watches and thrice beside lists, or what a busy machine and a client that
+/// is compiled for debugging may add: far less than waiting for a list or for who does not read.
 fn undisturbed(measured: &Isolation) -> bool {
     let p99 = |latencies: &Latencies| latencies.quantile(0.99);
-    let bearable = |times: u32| (p99(&measured.idle) * times).max(Duration::from_millis(25));
+    let bearable = |times: u32| (p99(&measured.idle) * times).max(Duration::from_millis(200));
     p99(&measured.watches.get) <= bearable(2) && p99(&measured.lists.get) <= bearable(3)
 }
 

@@ -264,13 +264,9 @@ impl Bench {
         let client = self.client(Tier::CoreApi)?;
         for tier in [Tier::CoreApi, Tier::Aggregator] {
             let path = format!("{CONFIG_MAPS}?watch=true");
-            let watches = Watches::open(
-                || self.cluster.client_of(tier.first(), Some("admin")),
-                &path,
-                WATCHERS,
-                0,
-            )
-            .await?;
+            let clients = (0..Watches::connections(WATCHERS, 0)).map(|_| self.client(tier));
+            let clients: Vec<ApiClient> = clients.collect::<Result<_, _>>()?;
+            let watches = Watches::open(&clients, &path, WATCHERS, 0).await?;
             eventually("the watches begin", async || watches.delivered() >= WATCHERS as u64).await;
             let (before, begun, mut written) = (self.moment()?, Instant::now(), 0);
             while begun.elapsed() < self.time {
