@@ -2,22 +2,16 @@
 //! read is kept.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // what a helper of a test cannot do fails the test
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use http::Method;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use triptych_local::client::{Answer, ApiClient};
 use triptych_local::cluster::Cluster;
+use triptych_tests::hook::Hook;
 use triptych_tests::{crd, eventually};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -33,65 +27,34 @@ async fn created(client: &ApiClient, path: &str, body: &Value) {
     assert_eq!(answer.status, 201, "{path}: {}", answer.text());
 }
 
+fn judged(review: &Value) -> Value {
+    let request = &review["request"];
+    let patch = json!([{"op": "add", "path": "/metadata/labels/seen", "value": request["resource"]["resource"]}]);
+    let mut response = if request["object"]["metadata"]["labels"]["hook"] == "refuse" {
+        json!({"allowed": false, "status": {"code": 418, "message": "no such thing"}})
+    } else {
+        json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch.to_string())})
+    };
+    response["uid"] = request["uid"].clone();
+    json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response})
+}
+
 /// A webhook that labels what it sees, and refuses what asks for it.
 struct Webhook {
-    port: u16,
-    ca: String,
-    asked: AtomicUsize,
+    hook: Hook,
+    asked: Arc<AtomicUsize>,
 }
 
 impl Webhook {
-    async fn start() -> Arc<Webhook> {
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .unwrap();
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let webhook = Arc::new(Webhook {
-            port: listener.local_addr().unwrap().port(),
-            ca: STANDARD.encode(made.cert.pem()),
-            asked: AtomicUsize::new(0),
-        });
-        let own = webhook.clone();
-        tokio::spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, own) = (acceptor.clone(), own.clone());
-                tokio::spawn(async move {
-                    let Ok(tls) = acceptor.accept(tcp).await else { return };
-                    let service = hyper::service::service_fn(move |request| own.clone().answer(request));
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(tls), service)
-                        .await;
-                });
-            }
-        });
-        webhook
-    }
-
-    async fn answer(
-        self: Arc<Self>,
-        request: hyper::Request<Incoming>,
-    ) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let body = request.into_body().collect().await.unwrap().to_bytes();
-        let review: Value = serde_json::from_slice(&body).unwrap();
-        let uid = &review["request"]["uid"];
-        let resource = &review["request"]["resource"]["resource"];
-        let refused = review["request"]["object"]["metadata"]["labels"]["hook"] == "refuse";
-        let patch = json!([{"op": "add", "path": "/metadata/labels/seen", "value": resource}]);
-        let response = if refused {
-            json!({"uid": uid, "allowed": false, "status": {"code": 418, "message": "no such thing"}})
-        } else {
-            json!({"uid": uid, "allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch.to_string())})
+    async fn start() -> Webhook {
+        let asked = Arc::<AtomicUsize>::default();
+        let counted = asked.clone();
+        let answer = move |review: Value| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            judged(&review)
         };
-        let answer = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
-        Ok(hyper::Response::new(Full::new(answer.to_string().into())))
+        let hook = Hook::start(Arc::new(answer)).await.unwrap();
+        Webhook { hook, asked }
     }
 
     fn configuration(&self) -> Value {
@@ -101,7 +64,7 @@ impl Webhook {
             "metadata": {"name": "labels"},
             "webhooks": [{
                 "name": "labels.example.com",
-                "clientConfig": {"url": format!("https://127.0.0.1:{}/label", self.port), "caBundle": self.ca},
+                "clientConfig": {"url": self.hook.url, "caBundle": self.hook.ca_bundle},
                 "objectSelector": {"matchExpressions": [{"key": "hook", "operator": "Exists"}]},
                 "rules": [{"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}],
                 "sideEffects": "None",

@@ -1,3 +1,5 @@
+//! Descriptions are found again as they were put in, and a damaged blob is told.
+
 use std::io::Write;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Compiled tables are read back whole; damaged ones are refused.
+
 use super::*;
 use triptych_schema_compiler::{Source, compile, read};
 

@@ -1,3 +1,5 @@
+//! Who may act as whom: requests to impersonate, against rights given one by one.
+
 use super::*;
 use futures_util::future::BoxFuture;
 
