@@ -2,7 +2,8 @@
 //!
 //! tokio lets a task go on for 128 operations; one operation on a busy socket may be 64 KiB and more to encrypt, so that a
 //! list of 100 MB would hold up the small requests of everybody else on the same thread for milliseconds. Here every 4 KiB
-//! cost what one operation costs.
+//! cost what one operation costs, and whoever has used up his turn lets other threads run, too: the next tier's answer to a
+//! small request may be waiting for this core.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +20,11 @@ pub fn charge(cx: &mut Context<'_>, bytes: usize) {
     for _ in 0..bytes / BYTES {
         match coop::poll_proceed(cx) {
             Poll::Ready(turn) => turn.made_progress(),
-            Poll::Pending => return,
+            Poll::Pending => {
+                // Other processes of this machine wait as well, each for milliseconds if nobody gives way.
+                std::thread::yield_now();
+                return;
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ impl Privileged {
     }
 
     fn decide(&self, user: &UserInfo, request: &RequestInfo) -> Decision {
-        let as_tier = || is_tier(user) && !is_secret(request) && self.tier_rules.iter().any(|r| r.allows(request));
+        let as_tier =
+            || is_tier(user) && !is_out_of_bounds(request) && self.tier_rules.iter().any(|r| r.allows(request));
         if user.in_group(MASTERS) || as_tier() {
             return Decision::Allow(Reason::NONE);
         }
@@ -55,9 +56,12 @@ impl Privileged {
     }
 }
 
-/// Whatever the rules say, one tier does not read another's secrets.
-fn is_secret(request: &RequestInfo) -> bool {
-    request.is_resource && request.group.is_empty() && request.resource == "secrets"
+/// Whatever the rules say, one tier reads no secrets of another, and of objects only what is stored: not what stands behind
+/// them (a container's shell, a node's logs).
+fn is_out_of_bounds(request: &RequestInfo) -> bool {
+    let stored = matches!(request.subresource.as_str(), "" | "status" | "scale");
+    let reads = matches!(request.verb.as_str(), "get" | "list" | "watch");
+    request.is_resource && (request.group.is_empty() && request.resource == "secrets" || reads && !stored)
 }
 
 /// Verbs, group and resources that a tier may use.
@@ -175,6 +179,10 @@ mod tests {
             (&tier, "GET", "/openapi/v3", true),
             (&tier, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", true),
             (&tier, "GET", "/api/v1/secrets", false),
+            (&tier, "GET", "/api/v1/namespaces/a/pods/b/status", true),
+            (&tier, "GET", "/api/v1/namespaces/a/pods/b/exec", false),
+            (&tier, "GET", "/api/v1/namespaces/a/pods/b/log", false),
+            (&tier, "GET", "/api/v1/nodes/n/proxy/logs", false),
             (
                 &tier,
                 "POST",
