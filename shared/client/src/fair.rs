@@ -1,7 +1,7 @@
 //! Sockets whose traffic counts: a task that moves megabytes gives way to others after a while.
 //!
 //! tokio lets a task go on for 128 operations; one operation on a busy socket may be 64 KiB and more to encrypt, so that a
-//! list of 100 MB would hold up the small requests of everybody else on the same thread for milliseconds. Here every 4 KiB
+//! list of 100 MB would hold up the small requests of everybody else on the same thread for milliseconds. Here every KiB
 //! cost what one operation costs, and whoever has used up his turn lets other threads run, too: the next tier's answer to a
 //! small request may be waiting for this core.
 
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
 /// Bytes that count as one operation.
-const BYTES: usize = 4096;
+const BYTES: usize = 1024;
 
 /// Counts what the present task has moved. Its next operation waits when that was too much for once.
 pub fn charge(cx: &mut Context<'_>, bytes: usize) {
