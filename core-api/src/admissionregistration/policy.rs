@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use triptych_admission::expression::compile::{Compiler, Returns, Uses};
+use triptych_cel::escape::is_reserved;
 use triptych_object::field::ErrorList;
 use triptych_object::{StatusResult, Value, meta, names};
 use triptych_registry::age::age;
@@ -176,32 +177,9 @@ fn variable(variable: Cursor<'_>, compiler: &mut Compiler, uses: Uses) {
 }
 
 fn is_cel_identifier(text: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     let mut bytes = text.bytes();
     let first = bytes.next().is_some_and(|b| b == b'_' || b.is_ascii_alphabetic());
-    first && bytes.all(|b| b == b'_' || b.is_ascii_alphanumeric()) && !RESERVED.contains(&text)
+    first && bytes.all(|b| b == b'_' || b.is_ascii_alphanumeric()) && !is_reserved(text)
 }
 
 fn validates(spec: Cursor<'_>, compiler: &Compiler, uses: Uses) {

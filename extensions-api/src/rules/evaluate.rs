@@ -217,38 +217,18 @@ impl Run<'_> {
         let correlatable = matches!(map_type, "" | "granular" | "atomic");
         let members = || new.as_object().into_iter().flat_map(|m| m.iter());
         let before = |name: &str| old.filter(|_| correlatable).and_then(|old| old.get(name));
-        if let (Some(inner), Some(inner_schema)) = (&node.values, schema.get("additionalProperties")) {
-            for (name, value) in members() {
-                let path = child_path(path, &format!("[{name}]"));
-                self.node(
-                    inner,
-                    inner_schema,
-                    Some(&path),
-                    value,
-                    before(name),
-                    &ratchet.member(name),
-                );
-                if self.left < 0 {
-                    return;
-                }
-            }
-        }
-        if node.members.is_empty() {
-            return;
-        }
-        for (name, value) in members() {
-            let (Some(inner), Some(inner_schema)) = (node.members.get(name), schema.at(&["properties", name])) else {
-                continue;
-            };
-            let path = child_path(path, name);
-            self.node(
-                inner,
-                inner_schema,
-                Some(&path),
-                value,
-                before(name),
-                &ratchet.member(name),
-            );
+        let value_schema = schema.get("additionalProperties");
+        let values = members().filter_map(|(name, value)| {
+            Some((name, value, node.values.as_deref()?, value_schema?, format!("[{name}]")))
+        });
+        let properties = members().filter_map(|(name, value)| {
+            let inner = node.members.get(name)?;
+            Some((name, value, inner, schema.at(&["properties", name])?, name.to_owned()))
+        });
+        for (name, value, inner, inner_schema, step) in values.chain(properties) {
+            let path = child_path(path, &step);
+            let ratchet = ratchet.member(name);
+            self.node(inner, inner_schema, Some(&path), value, before(name), &ratchet);
             if self.left < 0 {
                 return;
             }

@@ -28,7 +28,7 @@ impl Bundle {
             .map(Bundle)
     }
 
-    /// True if it vouches for nobody.
+    /// True if it holds no certificate.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -51,6 +51,12 @@ impl Bundle {
                 certificates,
             }) as Arc<dyn ServerCertVerifier>
         }))
+    }
+}
+
+impl FromIterator<CertificateDer<'static>> for Bundle {
+    fn from_iter<I: IntoIterator<Item = CertificateDer<'static>>>(certificates: I) -> Bundle {
+        Bundle(certificates.into_iter().collect())
     }
 }
 
@@ -112,7 +118,6 @@ impl ServerCertVerifier for Verifier {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};

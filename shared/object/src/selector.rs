@@ -410,43 +410,6 @@ pub struct FieldSelector {
 }
 
 impl FieldSelector {
-    /// Reads a `metav1.LabelSelector` (`matchLabels`, `matchExpressions`), which was validated: an absent or empty one
-    /// is the selector that everything matches; a condition without a known operator nothing matches.
-    pub fn of(selector: Option<&Value>) -> LabelSelector {
-        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-        let mut requirements = Vec::new();
-        let labels = selector.and_then(|s| s.get("matchLabels")).and_then(Value::as_object);
-        for (key, value) in labels.into_iter().flat_map(|map| map.iter()) {
-            requirements.push(Requirement {
-                key: key.to_owned(),
-                operator: Operator::In,
-                values: vec![text(value)],
-            });
-        }
-        for condition in selector.map_or(&[][..], |s| s.array_at(&["matchExpressions"])) {
-            let values = condition.array_at(&["values"]).iter().map(text).collect();
-            let (operator, values) = match condition.str_at(&["operator"]) {
-                "In" => (Operator::In, values),
-                "NotIn" => (Operator::NotIn, values),
-                "Exists" => (Operator::Exists, Vec::new()),
-                "DoesNotExist" => (Operator::DoesNotExist, Vec::new()),
-                _ => (Operator::In, Vec::new()),
-            };
-            requirements.push(Requirement {
-                key: condition.str_at(&["key"]).to_owned(),
-                operator,
-                values,
-            });
-        }
-        requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        LabelSelector { requirements }
-    }
-
-    /// True if an object's labels match.
-    pub fn matches_object(&self, object: &Value) -> bool {
-        self.matches(|key| meta::label(object, key))
-    }
-
     /// Parses a query parameter; an error has the text of Go's `fields.ParseSelector`.
     pub fn parse(text: &str) -> Result<FieldSelector, String> {
         let mut terms = Vec::new();

@@ -100,10 +100,7 @@ impl Server {
             None => (200, response(&version, &uid, r#""allowed":true"#)),
             Some(Answer::Response(members)) => (200, response(&version, &uid, &members)),
             Some(Answer::Body(code, body)) => (code, body),
-            Some(Answer::Late) => {
-                tokio::time::sleep(Duration::from_secs(5)).await;
-                (200, response(&version, &uid, r#""allowed":true"#))
-            }
+            Some(Answer::Late) => std::future::pending().await,
         };
         let response = hyper::Response::builder().status(code).body(Full::new(body.into()));
         Ok(response.unwrap())

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::EvalError;
-use crate::value::{Found, Map, Value, compare, equal};
+use crate::value::{Found, Map, Value, compare, equal, is_comparable};
 
 /// What became of a call.
 pub enum Applied<'a> {
@@ -73,18 +73,7 @@ fn unsupported(function: &str, supported: bool) -> EvalError {
 }
 
 fn order<'a>(function: &str, a: &Value<'a>, b: &Value<'a>) -> Found<'a> {
-    let comparable = matches!(
-        a,
-        Value::Bool(_)
-            | Value::Bytes(_)
-            | Value::Double(_)
-            | Value::Duration(_)
-            | Value::Int(_)
-            | Value::String(_)
-            | Value::Timestamp(_)
-            | Value::Uint(_)
-    );
-    if !comparable {
+    if !is_comparable(a) {
         return Err(unsupported(function, false));
     }
     let order = compare(a, b)?;

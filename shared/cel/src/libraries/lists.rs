@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{Context, MAX_RESULT, too_long};
 use crate::error::EvalError;
 use crate::time::Span;
-use crate::value::{Found, List, Value, compare, equal};
+use crate::value::{Found, List, Value, compare, equal, is_comparable};
 
 /// Calls a function if it is one of these.
 pub fn call<'a>(function: &str, context: &Context<'_>, args: &[Value<'a>]) -> Option<Found<'a>> {
@@ -105,18 +105,7 @@ fn sort<'a>(list: &List<'a>, keys: &List<'a>) -> Found<'a> {
     let Some((first, _)) = pairs.first() else {
         return Ok(Value::List(list.clone()));
     };
-    let comparable = matches!(
-        first,
-        Value::Bool(_)
-            | Value::Bytes(_)
-            | Value::Double(_)
-            | Value::Duration(_)
-            | Value::Int(_)
-            | Value::String(_)
-            | Value::Timestamp(_)
-            | Value::Uint(_)
-    );
-    if !comparable {
+    if !is_comparable(first) {
         return Err(EvalError::new("list elements must be comparable"));
     }
     let kind = std::mem::discriminant(first);

@@ -184,6 +184,7 @@ fn join<'a>(list: &List<'a>, separator: &str) -> Found<'a> {
     Ok(Value::string(out))
 }
 
+/// cel-go's `strings.quote`, which unlike Go's own leaves alone what has no escape of a letter.
 fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -49,6 +49,21 @@ pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
     })
 }
 
+/// Whether values of this kind have an order.
+pub fn is_comparable(value: &Value<'_>) -> bool {
+    matches!(
+        value,
+        Value::Bool(_)
+            | Value::Bytes(_)
+            | Value::Double(_)
+            | Value::Duration(_)
+            | Value::Int(_)
+            | Value::String(_)
+            | Value::Timestamp(_)
+            | Value::Uint(_)
+    )
+}
+
 /// The order of two values; an error if they have none.
 pub fn compare<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Ordering, EvalError> {
     match (a, b) {

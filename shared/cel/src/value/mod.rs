@@ -20,7 +20,7 @@ use crate::time::{Span, Timestamp};
 use crate::types::Type;
 
 pub(crate) use compare::concat;
-pub use compare::{compare, equal};
+pub use compare::{compare, equal, is_comparable};
 pub use list::List;
 pub use map::{Built, Key, Map};
 pub use text::Text;

@@ -9,7 +9,7 @@ pub mod service;
 mod trust;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -88,7 +88,9 @@ pub struct Hook {
     authority: String,
     host: String,
     port: u16,
-    tls: Result<Arc<rustls::ClientConfig>, String>,
+    ca_bundle: Box<[u8]>,
+    /// Made for the first connection: the system's roots are a file to read, and a configuration may never be used.
+    tls: OnceLock<Result<Arc<rustls::ClientConfig>, String>>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
@@ -116,7 +118,8 @@ impl Hook {
             authority,
             host,
             port,
-            tls: trust::client_config(ca_bundle),
+            ca_bundle: ca_bundle.into(),
+            tls: OnceLock::new(),
             idle: Mutex::default(),
         }
     }
@@ -216,7 +219,7 @@ impl Hook {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        let config = self.tls.clone()?;
+        let config = self.tls.get_or_init(|| trust::client_config(&self.ca_bundle)).clone()?;
         let (host, port) = match &self.target {
             Target::Url(_) => (self.host.clone(), self.port),
             Target::Service {

@@ -1,16 +1,13 @@
-//! Whom to believe to be a webhook's server: as Go's crypto/tls does, which also accepts a server that shows the very
-//! certificate that was given as CA.
+//! Whom to believe to be a webhook's server (whom its `caBundle` vouches for, else the system's roots), and how Go tells that
+//! it does not.
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, InvalidMessage, RootCertStore};
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::bundle::Bundle;
 use crate::tls::provider;
 
 /// Where systems keep their roots.
@@ -31,126 +28,22 @@ pub fn client_config(ca_bundle: &[u8]) -> Result<Arc<rustls::ClientConfig>, Stri
     } else {
         ca_bundle.to_vec()
     };
-    let given: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect();
-    if given.is_empty() && !ca_bundle.is_empty() {
+    // what is no certificate is passed over, as by Go
+    let bundle: Bundle = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect();
+    if bundle.is_empty() && !ca_bundle.is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
-    let mut roots = RootCertStore::empty();
-    for certificate in &given {
-        // what is no root may still be the server's own certificate
-        let _ = roots.add(certificate.clone());
-    }
     let provider = provider();
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-    let verifier = Verifier {
-        // without a single root nobody is believed but who is named himself
-        roots: verifier.ok(),
-        given: if ca_bundle.is_empty() { Vec::new() } else { given },
-        schemes: provider.signature_verification_algorithms.supported_schemes(),
-        provider: provider.clone(),
-    };
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|e| e.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(Arc::new(config))
-}
-
-#[derive(Debug)]
-struct Verifier {
-    roots: Option<Arc<WebPkiServerVerifier>>,
-    given: Vec<CertificateDer<'static>>,
-    schemes: Vec<SignatureScheme>,
-    provider: Arc<rustls::crypto::CryptoProvider>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let outcome = match &self.roots {
-            Some(roots) => roots.verify_server_cert(leaf, intermediates, name, ocsp, now),
-            None => Err(CertificateError::UnknownIssuer.into()),
-        };
-        match outcome {
-            Err(_) if self.given.iter().any(|given| given == leaf) => itself(leaf, name, now),
-            outcome => outcome,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes.clone()
-    }
-}
-
-/// A certificate that is trusted by being named: its time and names still have to be right.
-fn itself(
-    leaf: &CertificateDer<'_>,
-    name: &ServerName<'_>,
-    now: UnixTime,
-) -> Result<ServerCertVerified, rustls::Error> {
-    let (_, certificate) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    let validity = certificate.validity();
-    if now > validity.not_after.timestamp() {
-        return Err(CertificateError::Expired.into());
-    }
-    if now < validity.not_before.timestamp() {
-        return Err(CertificateError::NotValidYet.into());
-    }
-    let names = certificate.subject_alternative_name().ok().flatten();
-    let names = names
-        .map(|extension| extension.value.general_names.as_slice())
-        .unwrap_or_default();
-    let matches = names.iter().any(|known| match (known, name) {
-        (GeneralName::DNSName(pattern), ServerName::DnsName(name)) => covers(pattern, name.as_ref()),
-        (GeneralName::IPAddress(bytes), ServerName::IpAddress(ip)) => match std::net::IpAddr::from(*ip) {
-            std::net::IpAddr::V4(ip) => *bytes == ip.octets(),
-            std::net::IpAddr::V6(ip) => *bytes == ip.octets(),
-        },
-        _ => false,
-    });
-    if matches {
-        Ok(ServerCertVerified::assertion())
-    } else {
-        Err(CertificateError::NotValidForName.into())
-    }
-}
-
-/// Whether a name in a certificate, which may begin with `*.`, covers a host.
-fn covers(pattern: &str, host: &str) -> bool {
-    let (pattern, host) = (pattern.trim_end_matches('.'), host.trim_end_matches('.'));
-    match (pattern.strip_prefix("*."), host.split_once('.')) {
-        (Some(pattern), Some((first, rest))) => !first.is_empty() && rest.eq_ignore_ascii_case(pattern),
-        _ => host.eq_ignore_ascii_case(pattern),
-    }
+        .map_err(|e| e.to_string())?;
+    let builder = match bundle.verifier(&provider) {
+        Some(verifier) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.map_err(|e| e.to_string())?),
+        None => builder.with_root_certificates(RootCertStore::empty()),
+    };
+    Ok(Arc::new(builder.with_no_client_auth()))
 }
 
 /// Go's text of a handshake that failed.
@@ -198,12 +91,6 @@ pub fn text(error: &rustls::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_in_certificates_cover_hosts_as_in_go() {
-        assert!(covers("a.n.svc", "a.n.svc") && covers("*.n.svc", "A.n.svc."));
-        assert!(!covers("*.svc", "a.n.svc") && !covers("*.n.svc", "n.svc"));
-    }
 
     #[test]
     fn a_bundle_without_certificates_is_told() {
